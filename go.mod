@@ -1,0 +1,3 @@
+module github.com/zkserver/zkserver
+
+go 1.26
