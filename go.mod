@@ -3,6 +3,7 @@ module github.com/zkserver/zkserver
 go 1.26.0
 
 require (
+	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/rs/zerolog v1.35.1 // indirect
