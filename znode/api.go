@@ -94,6 +94,10 @@ const (
 type ACL struct {
 	Perms      int32
 	Scheme, ID string
+
+	// SchemeNull and IDNull say, in a Request only, that the string was null on the wire. No node ever holds such an
+	// entry.
+	SchemeNull, IDNull bool
 }
 
 // AuthID is one identity of a connection.
@@ -178,6 +182,11 @@ type Applied struct {
 	Events   []Event
 	Changes  []Change // nodes to store again; a path that no longer exists is deleted from the store
 	Sessions []int64  // session records to store again (created, ticket moved) or to delete (ended)
+
+	// DigestMismatch: the digests after this transaction are not the ones it carries; this server's state differs
+	// from the state the leader prepared against (I11).
+	DigestMismatch bool
+
 	Ended    int64    // the session that a closeSession ended, else zero
 	Session  int64    // the session the transaction belongs to
 	Cxid     int32

@@ -1,0 +1,15 @@
+package znode
+
+// Options is what the configuration says to the tree. It must be the same on every server of an ensemble.
+type Options struct {
+	// ExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Default off: createTTL is unimplemented and a
+	// stored TTL owner counts as a session.
+	ExtendedTypes bool
+
+	// SkipACL allows everything to everybody (skipACL=yes). Lists are still checked for form when they are set.
+	SkipACL bool
+
+	// SuperDigest is the digest id "user:base64" of the super user
+	// (zookeeper.DigestAuthenticationProvider.superDigest). Empty: there is none.
+	SuperDigest string
+}
