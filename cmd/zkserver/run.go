@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/zkserver/zkserver/server"
+	"github.com/zkserver/zkserver/server/config"
+)
+
+type runOptions struct {
+	config   config.Flags
+	logLevel string
+}
+
+func (o *runOptions) addFlags(cmd *cobra.Command) {
+	addConfigFlags(cmd, &o.config)
+	cmd.Flags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+// run serves until a signal or a fatal fault. A second signal does not wait for the drain.
+func run(ctx context.Context, file string, o runOptions) error {
+	level, err := zerolog.ParseLevel(o.logLevel)
+	if err != nil {
+		return usageError{fmt.Errorf("--log-level=%s: allowed are debug, info, warn and error", o.logLevel)}
+	}
+	c, err := config.Load(file, o.config)
+	if err != nil {
+		return usageError{err}
+	}
+	log := newLogger(os.Stderr).Level(level)
+	for _, n := range c.Notices {
+		e := log.Info()
+		if n.Warning {
+			e = log.Warn()
+		}
+		e.Str("key", n.Key).Int("line", n.Line).Str("text", n.Text).Msg("configuration")
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	s, err := server.New(c, server.Options{Log: log, Version: buildVersion()})
+	if err != nil {
+		return err
+	}
+	go func() { // ends with the process: after the first signal the next one kills as usual
+		<-ctx.Done()
+		stop()
+	}()
+	return s.Run(ctx)
+}
+
+// newLogger writes for people on a terminal and JSON otherwise.
+func newLogger(w io.Writer) zerolog.Logger {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		w = zerolog.ConsoleWriter{Out: f, TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(w).With().Timestamp().Logger()
+}
+
+// buildVersion is the module's version, or the commit it was built from.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && (version == "" || version == "(devel)") && len(s.Value) >= 12 {
+			version = s.Value[:12]
+		}
+	}
+	if version == "" {
+		version = "devel"
+	}
+	return version
+}
