@@ -117,6 +117,28 @@ func (d *Decoder) String() String {
 	return String{Value: string(b), Null: null}
 }
 
+// word reads a ustring that is likely one of a few: those cost no allocation.
+func (d *Decoder) word() String {
+	b, null := d.bytes()
+	s := String{Null: null}
+	switch string(b) {
+	case "":
+	case "world":
+		s.Value = "world"
+	case "anyone":
+		s.Value = "anyone"
+	case "auth":
+		s.Value = "auth"
+	case "digest":
+		s.Value = "digest"
+	case "ip":
+		s.Value = "ip"
+	default:
+		s.Value = string(b)
+	}
+	return s
+}
+
 // StringBytes reads a ustring without copying: the bytes alias the frame.
 func (d *Decoder) StringBytes() (b []byte, null bool) { return d.bytes() }
 

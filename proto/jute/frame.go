@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 )
 
 // DefaultMaxBuffer is ZooKeeper's default of jute.maxbuffer, in bytes: the longest frame that is read.
@@ -54,7 +55,7 @@ func AppendEvent(dst []byte, zxid int64, t EventType, path string) []byte {
 }
 
 // FrameReader reads frames from a stream into a buffer of its own. Its memory follows what has arrived: a length alone
-// makes it allocate no more than firstRead.
+// makes it allocate about firstRead, then as much again as has come.
 type FrameReader struct {
 	r     io.Reader
 	limit int
@@ -89,26 +90,19 @@ func (f *FrameReader) Next() ([]byte, error) {
 	if cap(f.buf) > keepBuffer {
 		f.buf = nil
 	}
-	size, have := int(n), 0
-	for have < size || f.buf == nil {
-		step := min(size, max(firstRead, 2*have, cap(f.buf)))
-		if cap(f.buf) < step {
-			grown := make([]byte, step)
-			copy(grown, f.buf[:have])
-			f.buf = grown
-		}
-		f.buf = f.buf[:step]
-		m, err := io.ReadFull(f.r, f.buf[have:])
-		have += m
+	size, buf := int(n), f.buf[:0]
+	for len(buf) < size {
+		step := min(size-len(buf), max(firstRead, len(buf), cap(buf)-len(buf)))
+		buf = slices.Grow(buf, step)
+		m, err := io.ReadFull(f.r, buf[len(buf):len(buf)+step])
+		buf = buf[:len(buf)+m]
 		if err != nil {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err
 		}
-		if size == 0 {
-			break
-		}
 	}
-	return f.buf[:size:size], nil
+	f.buf = buf
+	return buf, nil
 }

@@ -24,7 +24,9 @@ func (r *MultiHeader) Decode(d *Decoder) {
 	r.Err = ErrorCode(d.Int())
 }
 
-func appendDone(dst []byte) []byte { return append(dst, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff) }
+func appendDone(dst []byte) []byte {
+	return append(dst, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff)
+}
 
 // Op is one operation of a multi or multiRead. Which fields mean something depends on Type:
 // Path always; Data of creates and setData; ACL and Flags of creates; TTL of createTTL; Version of delete, setData and

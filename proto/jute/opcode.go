@@ -197,4 +197,6 @@ const (
 )
 
 // Valid reports whether a server knows the mode; a request with another one is answered like one that does not decode.
-func (m AddWatchMode) Valid() bool { return m == AddWatchPersistent || m == AddWatchPersistentRecursive }
+func (m AddWatchMode) Valid() bool {
+	return m == AddWatchPersistent || m == AddWatchPersistentRecursive
+}

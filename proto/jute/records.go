@@ -71,8 +71,8 @@ func (r *ACL) Append(dst []byte) []byte {
 // Decode reads the record.
 func (r *ACL) Decode(d *Decoder) {
 	r.Perms = d.Int()
-	r.Scheme = d.String()
-	r.ID = d.String()
+	r.Scheme = d.word()
+	r.ID = d.word()
 }
 
 // CreateRequest is the body of create, create2 and createContainer (ops 1, 15, 19).

@@ -70,7 +70,9 @@ type AddWatchRequest struct {
 }
 
 // Append appends the record.
-func (r *AddWatchRequest) Append(dst []byte) []byte { return AppendInt(r.Path.Append(dst), int32(r.Mode)) }
+func (r *AddWatchRequest) Append(dst []byte) []byte {
+	return AppendInt(r.Path.Append(dst), int32(r.Mode))
+}
 
 // Decode reads the record.
 func (r *AddWatchRequest) Decode(d *Decoder) {
