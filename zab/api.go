@@ -63,15 +63,17 @@ type (
 	Propose struct{ Entries []Entry }
 	// SyncRead asks for a read index for one of this server's clients.
 	SyncRead struct{ ID uint64 }
-	// Persisted says that every op up to Seq, issued in generation Gen, is durable.
+	// Persisted says that every op up to Seq, issued in generation Gen, is durable. Seq grows over all generations of
+	// a process; a completion of an older generation only counts for the barrier of the present one.
 	Persisted struct {
 		Seq uint64
 		Gen uint64
 	}
 	// Applied says the tree has applied everything up to Zxid.
 	Applied struct{ Zxid Zxid }
-	// LogRead answers Batch.Reads. Missing is set when the range is no longer (or not) in the log.
+	// LogRead answers Batch.Reads, ID echoed. Missing is set when the range is no longer (or not) in the log.
 	LogRead struct {
+		ID      uint64
 		Link    Link
 		After   Zxid
 		Entries []Entry
@@ -154,8 +156,10 @@ type Gated struct {
 	Outbound
 }
 
-// ReadRange asks the host for entries after After up to Upto, at most Bytes of them; answered by LogRead.
+// ReadRange asks the host for entries after After up to Upto, at most Bytes of them but one in any case; answered by
+// LogRead. Upto is durable. A read that the core no longer wants may be answered: it is told by its ID and dropped.
 type ReadRange struct {
+	ID    uint64
 	Link  Link
 	After Zxid
 	Upto  Zxid
@@ -180,14 +184,16 @@ type Batch struct {
 type Event interface{ isEvent() }
 
 type (
-	// RoleChanged: a new generation begins.
+	// RoleChanged: a new generation begins, or (same Role) the Epoch became known. Gated messages of older generations
+	// must never leave. Looking after a hand-over names the suggested successor in Leader, which may be this server.
 	RoleChanged struct {
 		Role   Role
 		Leader ServerID
 		Epoch  Epoch // zero until known
 		Reason Reason
 	}
-	// Serving: clients may be served (leader established and its history delivered, or learner up to date).
+	// Serving: clients may be served. Leader: established and its whole history applied; learner: UpToDate came and its
+	// commit point is applied.
 	Serving struct {
 		On    bool
 		Epoch Epoch

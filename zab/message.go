@@ -30,12 +30,13 @@ const (
 type (
 	// LearnerInfo opens discovery (FOLLOWERINFO, OBSERVERINFO).
 	LearnerInfo struct {
-		Ensemble  ID // zero: blank
-		Instance  ID
-		Observer  bool
-		Accepted  Epoch
-		ConfigSum uint64 // hash of the voter list: differing lists are refused by name
-		Version   uint32 // format of this protocol
+		Ensemble    ID // zero: blank
+		Instance    ID
+		Observer    bool
+		Transaction bool // its history holds a transaction: only then may its ensemble id be foreign (interleavings 10)
+		Accepted    Epoch
+		ConfigSum   uint64 // hash of the voter list: differing lists are refused by name
+		Version     uint32 // format of this protocol
 	}
 	// LeaderInfo proposes an epoch.
 	LeaderInfo struct {

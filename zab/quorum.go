@@ -5,7 +5,7 @@ type Member struct {
 	ID       ServerID
 	Observer bool
 	Group    uint64 // zero: no groups, plain majority
-	Weight   uint64 // default 1
+	Weight   uint64 // only with groups; taken as it is: the configuration fills in the default of 1
 }
 
 // Verifier decides what a quorum is. Implementations are values: immutable, comparable by content.
