@@ -1,0 +1,34 @@
+# Every target is a line or two; `make ci` is what CI runs.
+TOOLS = go tool -modfile=tools/go.mod
+SHARED ?= ../shared
+
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients ci
+
+build:            ## both commands into bin/
+	go build -o bin/ ./cmd/...
+test:             ## the README's test command
+	go test ./...
+race:
+	go test -race ./...
+lint:
+	gofmt -l $$(git ls-files '*.go') | (! grep .)
+	go vet ./...
+	$(TOOLS) golangci-lint run ./...
+	$(TOOLS) buf lint
+gen:              ## generated code, from the proto files
+	$(TOOLS) buf generate
+gen-check: gen    ## it is committed and fresh
+	git diff --exit-code -- proto
+fuzz:             ## a short run of every fuzz target
+	.ci/fuzz $(FUZZTIME)
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+tidy:
+	go mod tidy && cd tools && go mod tidy
+oracle: build     ## the recorded behaviour of Apache ZooKeeper, against one server and three
+	.ci/oracle $(SHARED) bin/zkserver
+clients: build    ## real client libraries while leaders are killed
+	.ci/clients $(SHARED) bin/zkserver
+interop: oracle clients
+ci:
+	.ci/run
