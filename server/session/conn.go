@@ -2,38 +2,262 @@ package session
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/zkserver/zkserver/znode"
 )
 
-// Conn is the shared half of a client connection. Attach, Do, Authenticate, Answer, Heard and Release belong to the
+// ErrEnded says that a connection has ended or is about to: its goroutine stops reading and calls Release.
+var ErrEnded = errors.New("session: the connection has ended")
+
+// Conn is the shared half of a client connection. Attach, Heard, Do, Authenticate, Answer and Release belong to the
 // connection's own goroutine; everything else may be called from anywhere.
-type Conn struct{}
+type Conn struct {
+	hub  *Hub
+	wire Wire
+	sink Sink
+	num  uint32
+	ip   string
+	name string
+
+	session atomic.Int64
+	timeout atomic.Int32
+	ticket  atomic.Pointer[znode.Ticket]
+	auth    atomic.Pointer[[]znode.AuthID] // immutable lists
+	watches atomic.Bool                    // has armed one, ever
+	touched atomic.Bool                    // on the hub's list of touched sessions
+
+	established int64 // wall clock, ms
+	heard       int64 // when the client was last heard; own goroutine only
+	submit      []*znode.Request
+
+	ended     atomic.Bool
+	done      chan struct{}
+	reason    Reason // set before done is closed
+	attached  chan AttachResult
+	throttled atomic.Bool // its goroutine waits on wakeup
+	wakeup    chan struct{}
+	linger    *time.Timer // under out.mu
+
+	mu    sync.Mutex // the order lock
+	order Order
+
+	out outbox
+}
 
 // Number names the connection within this process; it is Origin.Conn of its requests.
-func (c *Conn) Number() uint32 { return 0 }
+func (c *Conn) Number() uint32 { return c.num }
+
+// Name is the client's address and port.
+func (c *Conn) Name() string { return c.name }
 
 // Session is the id of the attached session, or zero.
-func (c *Conn) Session() int64 { return 0 }
+func (c *Conn) Session() int64 { return c.session.Load() }
 
 // Timeout is the session's negotiated timeout in ms.
-func (c *Conn) Timeout() int32 { return 0 }
+func (c *Conn) Timeout() int32 { return c.timeout.Load() }
 
 // Ticket is the one under which the connection holds its session.
-func (c *Conn) Ticket() znode.Ticket { return znode.Ticket{} }
+func (c *Conn) Ticket() znode.Ticket {
+	if t := c.ticket.Load(); t != nil {
+		return *t
+	}
+	return znode.Ticket{}
+}
+
+// Auth is the list of identities of the connection. It is immutable.
+func (c *Conn) Auth() []znode.AuthID { return *c.auth.Load() }
+
+// Ended reports whether Done is closed.
+func (c *Conn) Ended() bool { return c.ended.Load() }
 
 // Done is closed when the connection is to end.
-func (c *Conn) Done() <-chan struct{} { return nil }
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Reason says why the connection ended; empty before Done is closed.
+func (c *Conn) Reason() Reason {
+	select {
+	case <-c.done:
+		return c.reason
+	default:
+		return ""
+	}
+}
 
 // Close ends the connection at once: what is still in the outbox is lost. The first reason counts.
-func (c *Conn) Close(r Reason) {}
-
-// CloseAfterFlush ends the connection once everything now in the outbox is written.
-func (c *Conn) CloseAfterFlush(r Reason) {}
+func (c *Conn) Close(r Reason) {
+	if !c.ended.CompareAndSwap(false, true) {
+		return
+	}
+	c.reason = r
+	close(c.done)
+	_ = c.sink.Close() // nothing is left to be told to this client
+}
 
 // Attach asks the backend for a session and waits for the answer.
-func (c *Conn) Attach(ctx context.Context, a Attach) (AttachResult, error) { return AttachResult{}, nil }
+func (c *Conn) Attach(ctx context.Context, a Attach) (AttachResult, error) {
+	c.hub.backend.Attach(c, a)
+	select {
+	case r := <-c.attached:
+		if r.OK {
+			c.heard = c.hub.backend.Now()
+		}
+		return r, nil
+	case <-c.done:
+		return AttachResult{}, ErrEnded
+	case <-ctx.Done():
+		return AttachResult{}, ctx.Err()
+	}
+}
 
-// Do runs or parks requests in the order given and submits the writes among them. It waits when too much is
-// outstanding and returns an error once the connection has ended.
-func (c *Conn) Do(rs []Request) error { return nil }
+// Heard notes that bytes have come from the client. After a silence of the session's whole timeout the leader may have
+// ended the session, so nothing is answered before it has confirmed that it lives (interleavings 14).
+func (c *Conn) Heard(ctx context.Context) error {
+	now := c.hub.backend.Now()
+	silence := now - c.heard
+	c.heard = now
+	if c.session.Load() == 0 {
+		return nil
+	}
+	if silence >= int64(c.timeout.Load())*int64(time.Millisecond) {
+		r, err := c.Attach(ctx, Attach{Session: c.session.Load(), Timeout: c.timeout.Load(), Again: true})
+		if err != nil {
+			return err
+		}
+		if !r.OK {
+			c.Close(ReasonRevalidation)
+			return ErrEnded
+		}
+	}
+	if !c.touched.Load() && c.touched.CompareAndSwap(false, true) {
+		c.hub.touch(c)
+	}
+	return nil
+}
+
+// Authenticate adds an identity, at reception: requests received before keep the identities they had (semantics 10).
+func (c *Conn) Authenticate(scheme string, data []byte) znode.Code {
+	ids, code := znode.Authenticate(scheme, data, c.ip, c.hub.opts.Tree)
+	if code != znode.OK {
+		return code
+	}
+	c.AddAuth(ids...)
+	return znode.OK
+}
+
+// AddAuth adds identities that the wire has verified itself.
+func (c *Conn) AddAuth(ids ...znode.AuthID) {
+	old := c.Auth()
+	list := append(make([]znode.AuthID, 0, len(old)+len(ids)), old...)
+next:
+	for _, id := range ids {
+		for _, have := range list {
+			if have == id {
+				continue next
+			}
+		}
+		list = append(list, id)
+	}
+	c.auth.Store(&list)
+}
+
+// Answer queues a reply out of order, at reception: auth, sasl, refused operations, and what a wire says before there
+// is a session. The caller flushes.
+func (c *Conn) Answer(r *Reply) {
+	var t tally
+	now := c.hub.backend.Now()
+	c.out.mu.Lock()
+	c.append(r, c.heard, now, &t)
+	c.out.mu.Unlock()
+	c.hub.stats.add(&t)
+}
+
+// Send queues bytes that are no reply (the ZooKeeper wire's connect response). The caller flushes.
+func (c *Conn) Send(frame []byte) {
+	c.out.mu.Lock()
+	if b := c.out.room(&c.hub.buffers); b != nil {
+		b.b = append(b.b, frame...)
+		c.out.stats.Sent++
+		c.hub.stats.sent.Add(1)
+	}
+	c.out.mu.Unlock()
+}
+
+// Received counts packets that are no requests: the connect request, auth.
+func (c *Conn) Received(n int) {
+	c.out.mu.Lock()
+	c.out.stats.Received += int64(n)
+	c.out.mu.Unlock()
+	c.hub.stats.received.Add(int64(n))
+}
+
+// Flush writes what is queued.
+func (c *Conn) Flush() { c.flush() }
+
+// append encodes one reply to a request received at, now. Under out.mu.
+func (c *Conn) append(r *Reply, at, now int64, t *tally) {
+	o := &c.out
+	if o.over() {
+		o.drop(&c.hub.buffers)
+		c.Close(ReasonSlow)
+		return
+	}
+	b := o.room(&c.hub.buffers)
+	if b == nil {
+		return
+	}
+	n := len(b.b)
+	b.b = c.wire.AppendReply(b.b, r)
+	n = len(b.b) - n
+	o.largest = max(o.largest, n)
+	lat := latency(now, at)
+	o.stats.reply(r, lat, now)
+	t.reply(n, lat)
+}
+
+// appendEvent queues an event that is encoded already. Under no lock of the connection.
+func (c *Conn) appendEvent(frame []byte) {
+	o := &c.out
+	o.mu.Lock()
+	if o.over() {
+		o.drop(&c.hub.buffers)
+		o.mu.Unlock()
+		c.Close(ReasonSlow)
+		return
+	}
+	if b := o.room(&c.hub.buffers); b != nil {
+		b.b = append(b.b, frame...)
+		o.stats.Sent++
+		c.hub.stats.sent.Add(1)
+	}
+	o.mu.Unlock()
+}
+
+// wake lets the connection's goroutine look again whether it may go on.
+func (c *Conn) wake() {
+	select {
+	case c.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// Release forgets the connection: its goroutine calls it last, after Close.
+func (c *Conn) Release() {
+	c.Close(ReasonClient)
+	c.hub.remove(c)
+	c.mu.Lock()
+	dropped := c.order.Drop()
+	c.mu.Unlock()
+	c.hub.stats.outstanding.Add(int64(-dropped))
+	c.hub.crowd.thin(c.hub)
+	c.out.mu.Lock()
+	c.out.drop(&c.hub.buffers)
+	if c.linger != nil {
+		c.linger.Stop()
+	}
+	c.out.mu.Unlock()
+	c.hub.backend.Detach(c)
+}

@@ -1,6 +1,30 @@
 package session
 
-import "github.com/zkserver/zkserver/znode"
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/zkserver/zkserver/znode"
+	"github.com/zkserver/zkserver/znode/watch"
+)
+
+// Options of a Hub.
+type Options struct {
+	// Tree are the options of the tree: authentication needs them.
+	Tree znode.Options
+	// GlobalOutstanding is how many requests of all connections together may be unanswered; above it, connections that
+	// have something outstanding are not read from. Default 16384.
+	GlobalOutstanding int
+	// Flushers is the number of goroutines that write what the applier queued. Default GOMAXPROCS.
+	Flushers int
+	Log      zerolog.Logger
+}
 
 // Hub knows all connections of this server.
 //
@@ -10,47 +34,372 @@ import "github.com/zkserver/zkserver/znode"
 //	hub.Applied(tree, &a, own) // own: a.Origin is a request of this process
 //
 // and after a run, when the lock is released: hub.Flush().
-type Hub struct{}
+type Hub struct {
+	opts    Options
+	backend Backend
+	log     zerolog.Logger
+
+	next     atomic.Uint32
+	conns    [connShards]connShard
+	mu       sync.Mutex // sessions
+	sessions map[int64]*Conn
+	open     sync.WaitGroup // connections not released
+
+	watches  shards
+	gate     gate
+	crowd    crowd
+	touches  [touchShards]touchShard
+	buffers  sync.Pool
+	replies  sync.Pool
+	flusher  flusher
+	drainers sync.WaitGroup
+	stats    hubStats
+
+	applier applier
+}
+
+// applier is what belongs to the one goroutine that applies transactions.
+type applier struct {
+	now      int64 // of the present run; zero: not looked at yet
+	reply    Reply
+	tally    tally
+	watchers []watch.Watcher
+	dirty    []*Conn
+	events   [wireSlots][]byte
+}
+
+const (
+	connShards  = 64
+	touchShards = 16
+)
+
+type connShard struct {
+	mu sync.RWMutex
+	m  map[uint32]*Conn
+}
+
+type touchShard struct {
+	mu   sync.Mutex
+	list []*Conn
+}
+
+// NewHub makes an empty hub.
+func NewHub(o Options) *Hub {
+	if o.GlobalOutstanding <= 0 {
+		o.GlobalOutstanding = 16384
+	}
+	if o.Flushers <= 0 {
+		o.Flushers = runtime.GOMAXPROCS(0)
+	}
+	h := &Hub{opts: o, log: o.Log.With().Str("part", "session").Logger(), sessions: map[int64]*Conn{}}
+	for i := range h.conns {
+		h.conns[i].m = map[uint32]*Conn{}
+	}
+	h.watches.init()
+	h.gate.init(h)
+	h.flusher.init()
+	h.buffers.New = func() any { return &buffer{b: make([]byte, 0, 2048)} }
+	h.replies.New = func() any { return new(Reply) }
+	return h
+}
 
 // Bind gives the hub its backend, once, before Run and before any connection.
-func (h *Hub) Bind(b Backend) {}
+func (h *Hub) Bind(b Backend) { h.backend = b }
 
-// Applied does all that a transaction means to this server's clients: events (Fire), the reply to its own request
-// (Complete) with the reads parked behind it, and the end of a session (SessionEnded), in this order.
-func (h *Hub) Applied(t *znode.Tree, a *znode.Applied, own bool) {}
+// Run writes what the applier queues, until ctx ends and every connection is released. It closes all connections
+// itself at the end; their goroutines belong to the fronts.
+func (h *Hub) Run(ctx context.Context) error {
+	if h.backend == nil {
+		return errors.New("session: the hub has no backend")
+	}
+	var wg sync.WaitGroup
+	for range h.opts.Flushers {
+		wg.Go(h.flusher.run) // ends on flusher.stop
+	}
+	gateDone := make(chan struct{})
+	go func() { // ends on ctx
+		defer close(gateDone)
+		h.gate.run(ctx)
+	}()
+	<-ctx.Done()
+	h.closeAll(ReasonShutdown, false)
+	h.open.Wait()
+	h.flusher.stop()
+	wg.Wait()
+	<-gateDone
+	h.drainers.Wait()
+	return nil
+}
 
-// Fire queues the events of a transaction. Under the tree's write lock.
-func (h *Hub) Fire(t *znode.Tree, zxid int64, evs []znode.Event) {}
+// Open makes a connection. ip is the client's address without the port, as ACLs of scheme ip see it; name is what
+// statistics print. The caller's goroutine owns the connection and must Release it.
+func (h *Hub) Open(w Wire, s Sink, ip, name string) *Conn {
+	c := &Conn{
+		hub: h, wire: w, sink: s, ip: ip, name: name,
+		done: make(chan struct{}), attached: make(chan AttachResult, 1), wakeup: make(chan struct{}, 1),
+		heard: h.backend.Now(), established: time.Now().UnixMilli(),
+	}
+	c.auth.Store(&[]znode.AuthID{{Scheme: "ip", ID: ip}})
+	c.out.stats.reset()
+	h.open.Add(1)
+	for {
+		c.num = h.next.Add(1)
+		if c.num == 0 {
+			continue // zero is nobody
+		}
+		sh := &h.conns[c.num%connShards]
+		sh.mu.Lock()
+		_, taken := sh.m[c.num]
+		if !taken {
+			sh.m[c.num] = c
+		}
+		sh.mu.Unlock()
+		if !taken {
+			break
+		}
+	}
+	h.stats.connections.Add(1)
+	return c
+}
+
+func (h *Hub) conn(num uint32) *Conn {
+	sh := &h.conns[num%connShards]
+	sh.mu.RLock()
+	c := sh.m[num]
+	sh.mu.RUnlock()
+	return c
+}
+
+// remove forgets an ended connection, once.
+func (h *Hub) remove(c *Conn) {
+	sh := &h.conns[c.num%connShards]
+	sh.mu.Lock()
+	delete(sh.m, c.num)
+	sh.mu.Unlock()
+	h.watches.remove(c)
+	if id := c.session.Load(); id != 0 {
+		h.mu.Lock()
+		if h.sessions[id] == c {
+			delete(h.sessions, id)
+		}
+		h.mu.Unlock()
+	}
+	h.stats.connections.Add(-1)
+	h.open.Done()
+}
+
+// each visits all connections until f returns false.
+func (h *Hub) each(f func(c *Conn) bool) {
+	var list []*Conn
+	for i := range h.conns {
+		sh := &h.conns[i]
+		list = list[:0]
+		sh.mu.RLock()
+		for _, c := range sh.m {
+			list = append(list, c)
+		}
+		sh.mu.RUnlock()
+		for _, c := range list {
+			if !f(c) {
+				return
+			}
+		}
+	}
+}
+
+// Each visits the connections that have a session, in no order, until f returns false.
+func (h *Hub) Each(f func(c *Conn) bool) {
+	h.each(func(c *Conn) bool { return c.Session() == 0 || c.Ended() || f(c) })
+}
+
+// Applied does all that a transaction means to this server's clients: its events (Fire), the reply to the request that
+// it came from with the reads parked behind it (Complete, if own), the end of a session (SessionEnded), in this order.
+func (h *Hub) Applied(t *znode.Tree, a *znode.Applied, own bool) {
+	if len(a.Events) > 0 {
+		h.Fire(t, a.Zxid, a.Events)
+	}
+	if own {
+		h.Complete(t, a.Origin, a)
+	}
+	if a.Ended != 0 {
+		h.SessionEnded(a.Ended)
+	}
+}
+
+// Fire queues the events of a transaction to all who watch. Under the tree's write lock, so that no result that shows
+// the change can be queued before (I9). An event is encoded once per wire.
+func (h *Hub) Fire(t *znode.Tree, zxid int64, evs []znode.Event) {
+	s := &h.applier
+	for i := range evs {
+		ev := &evs[i]
+		s.watchers = h.watches.fire(ev, s.watchers[:0])
+		if len(s.watchers) == 0 {
+			continue
+		}
+		for slot := range s.events {
+			s.events[slot] = s.events[slot][:0]
+		}
+		open := t.CheckRead(ev.ACL, nil) // everybody may read it
+		for _, w := range s.watchers {
+			c := h.conn(uint32(w))
+			if c == nil || c.Ended() || !open && !t.CheckRead(ev.ACL, c.Auth()) {
+				continue // filtered events consume the watch all the same
+			}
+			slot := c.wire.Slot()
+			if len(s.events[slot]) == 0 {
+				s.events[slot] = c.wire.AppendEvent(s.events[slot], zxid, ev.Type, ev.Path)
+			}
+			c.appendEvent(s.events[slot])
+			h.markDirty(c)
+		}
+	}
+}
 
 // Complete answers the request that a transaction came from, then runs the reads parked directly behind it. A
 // createSession answers its connection's Attach. Under the tree's write lock.
-func (h *Hub) Complete(t *znode.Tree, o znode.Origin, a *znode.Applied) {}
+func (h *Hub) Complete(t *znode.Tree, o znode.Origin, a *znode.Applied) {
+	c := h.conn(o.Conn)
+	if c == nil {
+		return
+	}
+	if a.Type == znode.OpCreateSession {
+		if s, ok := t.Session(a.Session); ok {
+			h.attached(c, AttachResult{OK: true, Session: s.ID, Password: s.Password, Timeout: s.Timeout, Ticket: s.Ticket})
+		}
+		return
+	}
+	h.complete(t, c, o.Seq, a)
+}
+
+func (h *Hub) complete(t *znode.Tree, c *Conn, seq uint64, a *znode.Applied) {
+	if h.applier.now == 0 {
+		h.applier.now = h.backend.Now()
+	}
+	c.complete(t, seq, a, &h.applier)
+	h.markDirty(c)
+}
 
 // CompleteEmpty does the same for a completion that is no transaction: a sync. In its place in the applier's queue,
 // under the tree's write lock.
-func (h *Hub) CompleteEmpty(t *znode.Tree, conn uint32, seq uint64) {}
+func (h *Hub) CompleteEmpty(t *znode.Tree, conn uint32, seq uint64) {
+	if c := h.conn(conn); c != nil {
+		h.complete(t, c, seq, nil)
+	}
+}
 
 // Attached answers Backend.Attach for a re-attach, a confirmation, or a refusal. From any goroutine.
-func (h *Hub) Attached(conn uint32, r AttachResult) {}
+func (h *Hub) Attached(conn uint32, r AttachResult) {
+	if c := h.conn(conn); c != nil {
+		h.attached(c, r)
+	}
+}
 
-// SessionEnded closes the connection of a session that a closeSession ended: after its reply if the connection asked
-// for it, else at once. Under the tree's write lock.
-func (h *Hub) SessionEnded(id int64) {}
+func (h *Hub) attached(c *Conn, r AttachResult) {
+	if r.OK && !h.own(c, r) {
+		return // a newer owner has it: this connection is closed
+	}
+	select {
+	case c.attached <- r:
+	default: // answered already
+	}
+}
 
-// Evict closes the connections of a session with a ticket below the one given. From any goroutine.
-func (h *Hub) Evict(session int64, below znode.Ticket) {}
+// own makes c the connection of its session on this server, unless one with a later ticket is there.
+func (h *Hub) own(c *Conn, r AttachResult) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if old := h.sessions[r.Session]; old != nil && old != c {
+		if less(r.Ticket, old.Ticket()) {
+			c.Close(ReasonEvicted)
+			return false
+		}
+		old.Close(ReasonEvicted)
+	}
+	if less(c.Ticket(), r.Ticket) { // a confirmation draws none
+		c.ticket.Store(&r.Ticket)
+	}
+	c.timeout.Store(r.Timeout)
+	c.session.Store(r.Session)
+	h.sessions[r.Session] = c
+	return true
+}
+
+func less(a, b znode.Ticket) bool {
+	return a.Epoch < b.Epoch || a.Epoch == b.Epoch && a.Number < b.Number
+}
+
+// SessionEnded closes the connection of a session that has ended: after its reply if the connection asked for the end
+// and has been answered, else at once and without a word.
+func (h *Hub) SessionEnded(id int64) {
+	h.mu.Lock()
+	c := h.sessions[id]
+	h.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.out.mu.Lock()
+	asked := c.out.closeAfter
+	c.out.mu.Unlock()
+	if !asked {
+		c.Close(ReasonExpired)
+	}
+}
+
+// Evict closes the connection of a session if its ticket is below the one given. From any goroutine.
+func (h *Hub) Evict(session int64, below znode.Ticket) {
+	h.mu.Lock()
+	c := h.sessions[session]
+	h.mu.Unlock()
+	if c != nil && less(c.Ticket(), below) {
+		c.Close(ReasonEvicted)
+	}
+}
 
 // CloseConn closes one connection. From any goroutine.
-func (h *Hub) CloseConn(conn uint32, r Reason) {}
+func (h *Hub) CloseConn(conn uint32, r Reason) {
+	if c := h.conn(conn); c != nil {
+		c.Close(r)
+	}
+}
 
-// CloseAll closes every connection that has or wants a session. From any goroutine.
-func (h *Hub) CloseAll(r Reason) {}
+// CloseAll closes every connection that has a session or asked for one. From any goroutine.
+func (h *Hub) CloseAll(r Reason) { h.closeAll(r, true) }
 
-// Flush hands the outboxes that Applied, Fire, Complete and CompleteEmpty filled to the flushers. Without any lock.
-func (h *Hub) Flush() {}
+func (h *Hub) closeAll(r Reason, log bool) {
+	n := 0
+	h.each(func(c *Conn) bool {
+		c.Close(r)
+		n++
+		return true
+	})
+	if log && n > 0 {
+		h.log.Info().Str("reason", string(r)).Int("connections", n).Msg("closed all client connections")
+	}
+}
 
-// Each visits the connections that have a session, in no order, until f returns false.
-func (h *Hub) Each(f func(c *Conn) bool) {}
+func (h *Hub) touch(c *Conn) {
+	sh := &h.touches[c.num%touchShards]
+	sh.mu.Lock()
+	sh.list = append(sh.list, c)
+	sh.mu.Unlock()
+}
 
 // Touched drains the sessions heard from since the last call. From one goroutine: the loop, at each heartbeat.
-func (h *Hub) Touched(f func(session int64, timeoutMs int32)) {}
+func (h *Hub) Touched(f func(session int64, timeoutMs int32)) {
+	for i := range h.touches {
+		sh := &h.touches[i]
+		sh.mu.Lock()
+		list := sh.list
+		sh.list = nil
+		sh.mu.Unlock()
+		for _, c := range list {
+			c.touched.Store(false)
+			f(c.session.Load(), c.timeout.Load())
+		}
+	}
+}
+
+func (h *Hub) leaseValid() bool { return h.backend.Now() < h.backend.LeaseUntil() }
+
+// Serving reports whether the serving lease is valid now.
+func (h *Hub) Serving() bool { return h.leaseValid() }

@@ -15,12 +15,15 @@ type Wire interface {
 // wireSlots bounds Wire.Slot.
 const wireSlots = 2
 
-// Sink is where a connection's bytes go. Its methods are never called by two goroutines at once, except Close.
+// Sink is where a connection's bytes go. TryWrite and Write are never called by two goroutines at once.
 type Sink interface {
-	// TryWrite writes what goes without waiting and returns how much that was; 0, nil when nothing goes.
+	// TryWrite writes what goes without waiting and returns how much that was; 0, nil when nothing goes (always
+	// allowed: the connection then uses Write on a goroutine of its own). Each call begins where the last one ended,
+	// which need not be at a frame's border.
 	TryWrite(b []byte) (int, error)
 	// Write writes all of b, waiting as long as it takes; Close ends the wait.
 	Write(b []byte) (int, error)
+	// Close ends the connection and whatever waits in Write or in a read of the same connection. Any goroutine, once.
 	Close() error
 }
 
@@ -29,27 +32,20 @@ type Request struct {
 	Op    znode.Op
 	Xid   int32
 	Path  string
+	Null  bool // the path (or getEphemerals' prefix) was null
 	Watch bool
 
-	// Err not zero: the front refused the body; the request is answered with this code, in its turn, and does nothing.
-	Err znode.Code
 	// ErrBody asks the wire for the body that ZooKeeper sends along with some errors (multiRead of writes).
 	ErrBody bool
+	// Err not zero: the front refused the body; the request is answered with this code, in its turn, and does nothing.
+	Err znode.Code
+	// Mode of OpAddWatch: 0 persistent, 1 recursive. Of OpCheckWatches and OpRemoveWatches: the watcher type, 1..5.
+	Mode int32
 
-	// Write is the request of an operation that goes to the leader (IsWrite). Nil for reads; also for OpSync and
-	// OpCloseSession, where Conn.Do makes it.
+	// Write is set for what goes to the leader: every write, OpSync and OpCloseSession (which need no more than Op).
 	Write *znode.Request
-
-	Reads []ReadOp    // OpMultiRead
-	Lists *SetWatches // OpSetWatches, OpSetWatches2
-	Mode  int32       // OpAddWatch: 0 persistent, 1 recursive; OpCheckWatches, OpRemoveWatches: the type
-	Null  bool        // OpGetEphemerals: the prefix was null
-}
-
-// ReadOp is one operation of a multiRead: OpGetData or OpGetChildren.
-type ReadOp struct {
-	Op   znode.Op
-	Path string
+	Reads []znode.ReadOp // OpMultiRead
+	Lists *SetWatches    // OpSetWatches, OpSetWatches2
 }
 
 // SetWatches are the lists of setWatches and setWatches2.
@@ -58,32 +54,23 @@ type SetWatches struct {
 	Data, Exist, Child, Persistent, Recursive []string
 }
 
-// Reply is what a wire encodes. It is valid only during AppendReply.
+// Reply is what a wire encodes. It is valid only during AppendReply. Which fields mean something depends on Op, as in
+// the request; none of them does if Err is not OK (ErrBody apart).
 type Reply struct {
-	Op   znode.Op
-	Xid  int32
-	Zxid int64
-	Err  znode.Code
-	// ErrBody: see Request.
-	ErrBody bool
+	Op      znode.Op
+	Xid     int32
+	Zxid    int64
+	Err     znode.Code
+	ErrBody bool // see Request
 
-	Path  string           // create*, sync
-	Data  []byte           // getData; nil is null
-	Stat  znode.Stat       // wherever the operation has one
-	Names []string         // getChildren, getChildren2, getEphemerals
-	ACL   []znode.ACL      // getACL
-	Count int32            // getAllChildrenNumber
-	IDs   []znode.AuthID   // whoAmI: scheme and user, in no promised order
-	Multi []znode.OpResult // multi
-	Reads []ReadResult     // multiRead
-	Token []byte           // sasl
-}
-
-// ReadResult is the result of one operation of a multiRead.
-type ReadResult struct {
-	Op    znode.Op
-	Code  znode.Code
-	Data  []byte
+	Path  string // create*, sync
+	Null  bool   // sync: the path was null
+	Data  []byte // getData: nil is null
 	Stat  znode.Stat
-	Names []string
+	Names []string           // getChildren, getChildren2, getEphemerals
+	ACL   []znode.ACL        // getACL
+	Count int32              // getAllChildrenNumber
+	IDs   []znode.AuthID     // whoAmI: scheme and user, in no promised order
+	Multi []znode.OpResult   // multi
+	Reads []znode.ReadResult // multiRead
 }

@@ -1,0 +1,188 @@
+package session
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of an outbox, in bytes.
+const (
+	// SoftOutbox is where a connection's reader begins to wait for its client to read.
+	SoftOutbox = 256 << 10
+	// HardOutbox is where a client that does not read is cut off; one reply longer than that is allowed on top.
+	HardOutbox = 2 << 20
+	// keptBuffer is the largest buffer that goes back to the pool.
+	keptBuffer = 128 << 10
+)
+
+// lingerAfterClose is how long a closing connection may take to hand out what is queued.
+const lingerAfterClose = 5 * time.Second
+
+// buffer is a pooled run of encoded frames.
+type buffer struct{ b []byte }
+
+// outbox holds the bytes a connection owes its client. Whoever appends marks it dirty or flushes it; one goroutine at
+// a time writes (writing), and goes on with what was appended meanwhile.
+type outbox struct {
+	mu      sync.Mutex
+	head    *buffer // being written, from off
+	off     int
+	tail    *buffer // being appended to
+	largest int     // longest reply in head and tail: allowed beyond HardOutbox
+
+	writing    bool
+	ended      bool // nothing is taken any more
+	closeAfter bool // end the connection once empty
+	reason     Reason
+	stats      ConnStats
+
+	dirty atomic.Bool // on the hub's list of outboxes to flush
+}
+
+func (o *outbox) pending() int {
+	n := 0
+	if o.head != nil {
+		n = len(o.head.b) - o.off
+	}
+	if o.tail != nil {
+		n += len(o.tail.b)
+	}
+	return n
+}
+
+// room returns the buffer to append to; nil if the connection takes nothing any more. Under mu.
+func (o *outbox) room(pool *sync.Pool) *buffer {
+	if o.ended {
+		return nil
+	}
+	if o.tail == nil {
+		o.tail = pool.Get().(*buffer)
+	}
+	return o.tail
+}
+
+// over reports whether the client has been too slow to read. Under mu, before appending.
+func (o *outbox) over() bool { return o.pending() > HardOutbox+o.largest }
+
+// next makes head the bytes to write next; false when there are none. Under mu.
+func (o *outbox) next() bool {
+	if o.head == nil {
+		o.head, o.off, o.tail = o.tail, 0, nil
+	}
+	if o.head == nil {
+		o.largest = 0
+	}
+	return o.head != nil
+}
+
+func (o *outbox) drop(pool *sync.Pool) {
+	o.ended = true
+	if !o.writing && o.head != nil {
+		recycle(pool, o.head)
+		o.head = nil
+	}
+	if o.tail != nil {
+		recycle(pool, o.tail)
+		o.tail = nil
+	}
+}
+
+func recycle(pool *sync.Pool, b *buffer) {
+	if cap(b.b) <= keptBuffer {
+		b.b = b.b[:0]
+		pool.Put(b)
+	}
+}
+
+// flush writes what is queued as far as it goes without waiting; the rest goes to a goroutine of its own, or waits for
+// the lease. Any goroutine; without locks.
+func (c *Conn) flush() {
+	o := &c.out
+	o.mu.Lock()
+	if o.writing {
+		o.mu.Unlock()
+		return // the one that writes goes on with this
+	}
+	o.writing = true
+	c.drain(false)
+}
+
+// drain writes until the outbox is empty. It is entered with mu held and writing set, and leaves with mu released and
+// writing cleared or handed on.
+func (c *Conn) drain(wait bool) {
+	o := &c.out
+	for o.next() && !c.Ended() {
+		if !c.hub.leaseValid() && !o.closeAfter {
+			// Invariant (lease): past it the outbox stays (interleavings 15). The gate flushes it on renewal.
+			o.writing = false
+			o.mu.Unlock()
+			c.hub.gate.stall(c)
+			return
+		}
+		b, off := o.head, o.off
+		o.mu.Unlock()
+		var (
+			n   int
+			err error
+		)
+		if wait {
+			n, err = c.sink.Write(b.b[off:])
+		} else {
+			n, err = c.sink.TryWrite(b.b[off:])
+		}
+		o.mu.Lock()
+		o.off += n
+		if err != nil {
+			o.writing = false
+			o.mu.Unlock()
+			c.Close(ReasonWrite)
+			return
+		}
+		if o.off < len(b.b) {
+			if wait {
+				continue
+			}
+			o.mu.Unlock()
+			c.hub.drainers.Add(1)
+			go c.drainSlowly() // ends when the outbox is empty or the connection closed
+			return
+		}
+		o.head = nil
+		recycle(&c.hub.buffers, b)
+	}
+	o.writing = false
+	end, reason := o.closeAfter && !c.Ended(), o.reason
+	if c.Ended() {
+		o.drop(&c.hub.buffers)
+	}
+	o.mu.Unlock()
+	if c.throttled.Load() {
+		c.wake()
+	}
+	if end {
+		c.Close(reason)
+	}
+}
+
+// drainSlowly goes on where a write would have blocked.
+func (c *Conn) drainSlowly() {
+	defer c.hub.drainers.Done()
+	c.out.mu.Lock()
+	c.drain(true)
+}
+
+// CloseAfterFlush ends the connection once everything now in the outbox is written, and takes nothing more.
+func (c *Conn) CloseAfterFlush(r Reason) {
+	c.closeAfterFlush(r)
+	c.flush()
+}
+
+func (c *Conn) closeAfterFlush(r Reason) {
+	c.out.mu.Lock()
+	if !c.out.closeAfter {
+		c.out.closeAfter, c.out.ended, c.out.reason = true, true, r
+		c.linger = time.AfterFunc(lingerAfterClose, func() { c.Close(r) })
+	}
+	c.out.mu.Unlock()
+}

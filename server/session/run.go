@@ -1,0 +1,286 @@
+package session
+
+import (
+	"github.com/zkserver/zkserver/znode"
+	"github.com/zkserver/zkserver/znode/watch"
+)
+
+// Bounds of one run and of what a connection may have unanswered.
+const (
+	runRequests = 64
+	runBytes    = 64 << 10
+
+	// A connection with more than this unanswered is not read from.
+	maxOutstanding      = 1024
+	maxOutstandingBytes = 4 << 20
+)
+
+// Do runs or parks requests in the order given, and submits the writes among them. It waits while too much is
+// outstanding or the serving lease has passed, flushes what it produced, and returns ErrEnded once nothing more may
+// follow. It keeps nothing of the slice, only what its elements point to.
+func (c *Conn) Do(rs []Request) error {
+	if len(rs) == 0 {
+		return nil
+	}
+	c.out.mu.Lock()
+	c.out.stats.Received += int64(len(rs))
+	c.out.mu.Unlock()
+	c.hub.stats.received.Add(int64(len(rs)))
+	for len(rs) > 0 {
+		if c.Ended() {
+			return ErrEnded
+		}
+		c.mu.Lock()
+		idle := c.order.Idle()
+		c.mu.Unlock()
+		n := 0
+		if idle {
+			// Only this goroutine makes the order busy, so it stays idle while the run goes on.
+			for n < len(rs) && !rs[n].InFlight() {
+				n++
+			}
+		}
+		var err error
+		if n > 0 {
+			err = c.runReads(rs[:n])
+		} else {
+			n, err = c.push(rs)
+		}
+		if err != nil {
+			return err
+		}
+		rs = rs[n:]
+	}
+	c.flush()
+	return c.throttle()
+}
+
+// runReads executes requests with nothing in flight before them, in runs under one read lock each. Replies are encoded,
+// and watches armed, before the lock is released.
+func (c *Conn) runReads(rs []Request) error {
+	h := c.hub
+	auth := c.Auth()
+	rep := h.replies.Get().(*Reply)
+	defer func() {
+		*rep = Reply{}
+		h.replies.Put(rep)
+	}()
+	var sums tally
+	for len(rs) > 0 {
+		if !h.gate.pass(c) {
+			return ErrEnded
+		}
+		if rs[0].Lists != nil && rs[0].Err == znode.OK {
+			c.setWatchesInSteps(&rs[0], rep)
+			rs = rs[1:]
+			continue
+		}
+		n, size, queued := 0, 0, 0
+		t := h.backend.RLock()
+		now := h.backend.Now()
+		for n < len(rs) && n < runRequests && size < runBytes && (rs[n].Lists == nil || rs[n].Err != znode.OK) {
+			r := &rs[n]
+			c.execute(t, r, auth, rep)
+			c.out.mu.Lock()
+			before := c.out.pending()
+			c.append(rep, c.heard, now, &sums)
+			queued = c.out.pending()
+			size += queued - before
+			c.out.mu.Unlock()
+			n++
+		}
+		h.backend.RUnlock()
+		h.stats.add(&sums)
+		rs = rs[n:]
+		if queued > SoftOutbox/4 {
+			c.flush()
+			if err := c.throttle(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// push queues requests behind what is in flight, as far as there is room, and submits the writes among them in one go.
+func (c *Conn) push(rs []Request) (n int, err error) {
+	auth := c.Auth()
+	ticket := c.Ticket()
+	c.submit = c.submit[:0]
+	c.mu.Lock()
+	for n < len(rs) && (c.order.Len() < maxOutstanding && c.order.Bytes() < maxOutstandingBytes || c.order.Idle()) {
+		r := &rs[n]
+		if c.order.Idle() && !r.InFlight() {
+			break // what was in flight has completed meanwhile: the rest runs directly
+		}
+		if w := r.Write; w != nil {
+			w.Op, w.Session, w.Cxid, w.Ticket, w.Auth = r.Op, c.session.Load(), r.Xid, ticket, auth
+			c.submit = append(c.submit, w)
+		}
+		if !c.order.Push(Item{Req: *r, Auth: auth, At: c.heard}) {
+			break // behind closeSession
+		}
+		n++
+	}
+	closed := c.order.Closed()
+	c.mu.Unlock()
+	c.hub.stats.outstanding.Add(int64(n))
+	if len(c.submit) > 0 {
+		c.flush() // what the reads before the writes gave need not wait for them
+		c.hub.backend.Submit(c, c.submit)
+		clear(c.submit)
+		if cap(c.submit) > runRequests {
+			c.submit = nil
+		}
+	}
+	if closed {
+		return n, ErrEnded
+	}
+	if n == 0 {
+		return 0, c.throttle()
+	}
+	return n, nil
+}
+
+// throttle waits while the connection, or the whole server, has too much outstanding, or the client does not read.
+func (c *Conn) throttle() error {
+	for {
+		if c.Ended() {
+			return ErrEnded
+		}
+		if !c.crowded() {
+			return nil
+		}
+		c.throttled.Store(true)
+		c.hub.crowd.add(c)
+		if c.crowded() { // looked at again: a wake-up before throttled was set is lost
+			select {
+			case <-c.wakeup:
+			case <-c.done:
+			}
+		}
+		c.throttled.Store(false)
+	}
+}
+
+// crowded reports whether nothing more is to be read from this connection for now.
+func (c *Conn) crowded() bool {
+	c.mu.Lock()
+	n, bytes := c.order.Len(), c.order.Bytes()
+	c.mu.Unlock()
+	if n >= maxOutstanding || bytes >= maxOutstandingBytes {
+		return true
+	}
+	if n > 0 && c.hub.stats.outstanding.Load() > int64(c.hub.opts.GlobalOutstanding) {
+		return true // as Java: only connections that have something outstanding wait for the others
+	}
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	return c.out.pending() > SoftOutbox
+}
+
+// execute runs a read, a ping, a watch operation or a refused body under the tree's lock and fills rep.
+func (c *Conn) execute(t *znode.Tree, r *Request, auth []znode.AuthID, rep *Reply) {
+	*rep = Reply{Op: r.Op, Xid: r.Xid, Zxid: t.Applied(), Err: r.Err, ErrBody: r.ErrBody}
+	if r.Err != znode.OK {
+		return
+	}
+	h := c.hub
+	switch r.Op {
+	case znode.OpPing:
+	case znode.OpExists:
+		rep.Stat, rep.Err = t.Exists(r.Path, auth)
+		if r.Watch && (rep.Err == znode.OK || rep.Err == znode.NoNode) {
+			h.watches.add(watch.Data, r.Path, c)
+		}
+	case znode.OpGetData:
+		rep.Data, rep.Stat, rep.Err = t.GetData(r.Path, auth)
+		if r.Watch && rep.Err == znode.OK {
+			h.watches.add(watch.Data, r.Path, c)
+		}
+	case znode.OpGetChildren, znode.OpGetChildren2:
+		rep.Names, rep.Stat, rep.Err = t.Children(r.Path, auth)
+		if r.Watch && rep.Err == znode.OK {
+			h.watches.add(watch.Child, r.Path, c)
+		}
+	case znode.OpGetACL:
+		rep.ACL, rep.Stat, rep.Err = t.GetACL(r.Path, auth)
+	case znode.OpGetAllChildrenNumber:
+		rep.Count, rep.Err = t.AllChildrenNumber(r.Path, auth)
+	case znode.OpGetEphemerals:
+		rep.Names = t.Ephemerals(c.session.Load(), r.Path, r.Null)
+	case znode.OpWhoAmI:
+		rep.IDs = znode.WhoAmI(auth)
+	case znode.OpMultiRead:
+		rep.Reads, rep.Err = t.MultiRead(r.Reads, auth)
+	case znode.OpSetWatches, znode.OpSetWatches2:
+		for s := (steps{lists: r.Lists}); !s.done(); {
+			c.setWatches(t, &s)
+		}
+	default:
+		rep.Err = znode.MarshallingError
+	}
+}
+
+// complete answers the request in flight with this number, then whatever it sets free. By the applier, under the tree's
+// write lock. a is nil for a sync. Parked reads are run here also past the serving lease: what they give stays in the
+// outbox until it is renewed.
+func (c *Conn) complete(t *znode.Tree, seq uint64, a *znode.Applied, s *applier) {
+	c.mu.Lock()
+	verdict := c.order.Complete(seq)
+	if verdict == Broken {
+		c.mu.Unlock()
+		if !c.Ended() {
+			c.Close(ReasonOrder)
+		}
+		return
+	}
+	n := 0
+	if verdict == Turn {
+		c.answer(t, c.order.Front(), a, s)
+		c.order.Pop()
+		n++
+	}
+	for it := c.order.Next(); it != nil; it = c.order.Next() {
+		if it.Req.InFlight() {
+			c.answer(t, it, nil, s)
+		} else {
+			c.execute(t, &it.Req, it.Auth, &s.reply)
+			c.queue(&s.reply, it.At, s.now, &s.tally)
+		}
+		c.order.Pop()
+		n++
+	}
+	c.mu.Unlock()
+	c.hub.stats.outstanding.Add(int64(-n))
+	if c.throttled.Load() {
+		c.wake()
+	}
+}
+
+// answer queues the reply of a request that went to the leader.
+func (c *Conn) answer(t *znode.Tree, it *Item, a *znode.Applied, s *applier) {
+	r, rep := &it.Req, &s.reply
+	*rep = Reply{Op: r.Op, Xid: r.Xid, Zxid: t.Applied()}
+	if a == nil { // a sync echoes its path
+		rep.Path, rep.Null = r.Path, r.Null
+		c.queue(rep, it.At, s.now, &s.tally)
+		return
+	}
+	res := &a.Result
+	if res.Code == znode.SessionMoved {
+		c.Close(ReasonEvicted) // never answered
+		return
+	}
+	rep.Zxid, rep.Err, rep.Path, rep.Stat, rep.Multi = a.Zxid, res.Code, res.Path, res.Stat, a.Multi
+	c.queue(rep, it.At, s.now, &s.tally)
+	if r.Op == znode.OpCloseSession {
+		c.closeAfterFlush(ReasonSession)
+	}
+}
+
+func (c *Conn) queue(rep *Reply, at, now int64, t *tally) {
+	c.out.mu.Lock()
+	c.append(rep, at, now, t)
+	c.out.mu.Unlock()
+}

@@ -1,0 +1,170 @@
+package session
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/zkserver/zkserver/znode"
+	"github.com/zkserver/zkserver/znode/watch"
+)
+
+// watchShards spreads the arming of watches, which many connections do at once under the tree's read lock.
+const watchShards = 32
+
+// watchStep is how many paths of a setWatches are worked off under one lock (the lock budget, architecture 6e).
+const watchStep = 128
+
+// shards are the watch tables, by the hash of the path.
+type shards struct {
+	seed  maphash.Seed
+	shard [watchShards]struct {
+		mu    sync.Mutex
+		table *watch.Table
+		_     [40]byte // a cache line each
+	}
+}
+
+func (s *shards) init() {
+	s.seed = maphash.MakeSeed()
+	for i := range s.shard {
+		s.shard[i].table = watch.NewTable()
+	}
+}
+
+func (s *shards) index(path string) int {
+	if path == "" {
+		path = "/" // reads take the empty path for the root
+	}
+	return int(maphash.String(s.seed, path) % watchShards)
+}
+
+// add arms a one-shot watch. Under the tree's read or write lock: together with the read that it belongs to.
+func (s *shards) add(kind watch.Kind, path string, c *Conn) {
+	if path == "" {
+		path = "/"
+	}
+	c.watches.Store(true)
+	sh := &s.shard[s.index(path)]
+	sh.mu.Lock()
+	if !c.Ended() { // else Release has removed, or will remove, what it had
+		sh.table.Add(kind, path, watch.Watcher(c.num))
+	}
+	sh.mu.Unlock()
+}
+
+// fire takes the watchers to tell of an event.
+func (s *shards) fire(ev *znode.Event, out []watch.Watcher) []watch.Watcher {
+	sh := &s.shard[s.index(ev.Path)]
+	sh.mu.Lock()
+	out = sh.table.Fire(ev, out)
+	sh.mu.Unlock()
+	return out
+}
+
+// remove forgets a connection that has ended.
+func (s *shards) remove(c *Conn) {
+	if !c.watches.Load() {
+		return
+	}
+	for i := range s.shard {
+		sh := &s.shard[i]
+		sh.mu.Lock()
+		sh.table.Remove(watch.Watcher(c.num))
+		sh.mu.Unlock()
+	}
+}
+
+// WatchSummary is what wchs prints.
+type WatchSummary struct{ Watches, Paths, Connections int }
+
+// Watches counts the watches of all connections.
+func (h *Hub) Watches() WatchSummary {
+	var sum WatchSummary
+	h.each(func(c *Conn) bool {
+		if c.watches.Load() {
+			sum.Connections++
+		}
+		return true
+	})
+	for i := range h.watches.shard {
+		sh := &h.watches.shard[i]
+		sh.mu.Lock()
+		w, p, _ := sh.table.Count()
+		sh.mu.Unlock()
+		sum.Watches += w
+		sum.Paths += p
+	}
+	return sum
+}
+
+// steps walks the lists of a setWatches in their order.
+type steps struct {
+	lists *SetWatches
+	list  int
+	at    int
+}
+
+func (s *steps) of(list int) []string {
+	switch list {
+	case 0:
+		return s.lists.Data
+	case 1:
+		return s.lists.Exist
+	case 2:
+		return s.lists.Child
+	}
+	return nil
+}
+
+func (s *steps) done() bool {
+	for s.list < 3 && s.at >= len(s.of(s.list)) {
+		s.list, s.at = s.list+1, 0
+	}
+	return s.list >= 3
+}
+
+// setWatches works off up to watchStep paths: each is either armed or reported, under the one lock that the caller
+// holds (interleavings 23). Events made here carry zxid -1 and are not checked for READ.
+func (c *Conn) setWatches(t *znode.Tree, s *steps) {
+	for n := 0; n < watchStep && !s.done(); n++ {
+		path := s.of(s.list)[s.at]
+		list, kind := watch.DataList, watch.Data
+		switch s.list {
+		case 1:
+			list = watch.ExistList
+		case 2:
+			list, kind = watch.ChildList, watch.Child
+		}
+		s.at++
+		exists, mzxid, pzxid := t.WatchState(path)
+		ev, arm := watch.CatchUp(list, exists, mzxid, pzxid, s.lists.RelativeZxid)
+		if arm {
+			c.hub.watches.add(kind, path, c)
+			continue
+		}
+		b := c.hub.buffers.Get().(*buffer)
+		b.b = c.wire.AppendEvent(b.b, -1, ev, path)
+		c.appendEvent(b.b)
+		recycle(&c.hub.buffers, b)
+	}
+}
+
+// setWatchesInSteps runs a setWatches on the connection's goroutine, releasing the tree's lock between the steps.
+func (c *Conn) setWatchesInSteps(r *Request, rep *Reply) {
+	b := c.hub.backend
+	var sums tally
+	defer func() { c.hub.stats.add(&sums) }()
+	for s := (steps{lists: r.Lists}); ; {
+		t := b.RLock()
+		c.setWatches(t, &s)
+		done := s.done()
+		if done {
+			*rep = Reply{Op: r.Op, Xid: r.Xid, Zxid: t.Applied()}
+			c.queue(rep, c.heard, b.Now(), &sums)
+		}
+		b.RUnlock()
+		if done {
+			return
+		}
+	}
+}
