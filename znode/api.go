@@ -187,10 +187,10 @@ type Applied struct {
 	// from the state the leader prepared against (I11).
 	DigestMismatch bool
 
-	Ended    int64    // the session that a closeSession ended, else zero
-	Session  int64    // the session the transaction belongs to
-	Cxid     int32
-	Origin   Origin
+	Ended   int64 // the session that a closeSession ended, else zero
+	Session int64 // the session the transaction belongs to
+	Cxid    int32
+	Origin  Origin
 }
 
 // Session is the replicated part of a session.

@@ -12,12 +12,12 @@ type Txn struct {
 	Origin  Origin
 	Digest  Digests // of the state after this transaction
 
-	// Err of an OpError is the code of the refusal. Err of an OpMulti is the code of its sub-operation FailedAt, the
-	// first of Count that failed; the codes of the others follow from that.
+	// Err of an OpError is the code of the refusal. Err of an OpMulti is the code of its operation FailedAt, one of
+	// Refused; the codes of the others follow from that.
 	Err       Code
 	Requested Op // OpError: the operation that was refused
-	FailedAt  int32
-	Count     int32
+	FailedAt  int
+	Refused   []Op
 
 	Op    TxnOp   // a single operation on a node
 	Multi []TxnOp // OpMulti that succeeded
@@ -29,6 +29,17 @@ type Txn struct {
 // Failed says that the transaction changes nothing but the zxid: a refused request, or a multi one of whose operations
 // failed.
 func (t *Txn) Failed() bool { return t.Type == OpError || t.Err != OK }
+
+// refusal is the code of one operation of a failed multi.
+func (t *Txn) refusal(i int) Code {
+	switch {
+	case i < t.FailedAt:
+		return OK
+	case i == t.FailedAt:
+		return t.Err
+	}
+	return RuntimeInconsistency
+}
 
 // TxnOp is one resolved operation on a node.
 type TxnOp struct {
@@ -42,4 +53,9 @@ type TxnOp struct {
 	// Version is absolute: the node's version after setData, its aversion after setACL, its parent's create counter
 	// after a create.
 	Version int32
+}
+
+// creates says that an operation makes a node.
+func (o Op) creates() bool {
+	return o == OpCreate || o == OpCreate2 || o == OpCreateContainer || o == OpCreateTTL
 }

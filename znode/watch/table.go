@@ -1,51 +1,207 @@
 package watch
 
-import "github.com/zkserver/zkserver/znode"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/zkserver/zkserver/znode"
+)
 
 // Watcher names a connection. Zero is nobody.
 type Watcher uint32
 
-// Kind is the table a watch belongs to.
+// Kind is the table that a watch belongs to.
 type Kind uint8
 
 // Data watches are set by getData and exists, Child watches by getChildren.
 const (
 	Data Kind = iota
 	Child
+
+	kinds
 )
 
-// Table holds the watches of one shard.
-type Table struct{}
-
-// NewTable makes an empty table.
-func NewTable() *Table { panic("stub") }
-
-// Add arms a one-shot watch; arming it again changes nothing.
-func (t *Table) Add(kind Kind, path string, w Watcher) { panic("stub") }
-
-// Fire appends to out the watchers to be told of ev, each once, and removes their one-shot watches.
-func (t *Table) Fire(ev *znode.Event, out []Watcher) []Watcher { panic("stub") }
-
-// Remove forgets a watcher: its connection is gone.
-func (t *Table) Remove(w Watcher) { panic("stub") }
-
-// Count says how many (watcher, path, kind) there are, at how many paths, of how many watchers.
-func (t *Table) Count() (watches, paths, watchers int) { panic("stub") }
-
-// Each calls f for every watch, in path order, data before child, watchers ascending.
-func (t *Table) Each(f func(path string, kind Kind, w Watcher) bool) { panic("stub") }
-
-// CatchUp decides what setWatches does with one path of a list.
-func CatchUp(list List, exists bool, mzxid, pzxid, rel int64) (ev znode.EventType, arm bool) {
-	panic("stub")
+// Table holds the watches of one shard of the paths. A watch is an element of a set: (watcher, path, kind).
+type Table struct {
+	paths    map[string]*armed
+	watchers map[Watcher]*watched
+	watches  int
 }
 
-// List is one of the lists of setWatches.
-type List uint8
+// armed are the watchers of one path, ascending, by kind. All are one-shot; watches that stay get lists of their own.
+type armed [kinds][]Watcher
 
-// The lists of setWatches, in the order in which they are worked off.
-const (
-	DataList List = iota
-	ExistList
-	ChildList
-)
+// watched is what a watcher has armed. refs may name watches that have fired since: the number of live ones says when
+// to sweep.
+type watched struct {
+	refs []ref
+	live int
+}
+
+type ref struct {
+	path string
+	kind Kind
+}
+
+// NewTable makes an empty table.
+func NewTable() *Table {
+	return &Table{paths: make(map[string]*armed), watchers: make(map[Watcher]*watched)}
+}
+
+// Add arms a one-shot watch; arming it again changes nothing.
+func (t *Table) Add(kind Kind, path string, w Watcher) {
+	a := t.paths[path]
+	if a == nil {
+		a = new(armed)
+		t.paths[path] = a
+	}
+	i, there := slices.BinarySearch(a[kind], w)
+	if there {
+		return
+	}
+	a[kind] = slices.Insert(a[kind], i, w)
+	t.watches++
+	of := t.watchers[w]
+	if of == nil {
+		of = new(watched)
+		t.watchers[w] = of
+	}
+	of.live++
+	of.refs = append(of.refs, ref{path: path, kind: kind})
+	if len(of.refs) > 2*of.live+minSweep {
+		t.sweep(w, of)
+	}
+}
+
+// minSweep is how many fired watches a watcher's list may hold besides as many as live ones.
+const minSweep = 16
+
+// sweep drops the refs of fired watches.
+func (t *Table) sweep(w Watcher, of *watched) {
+	slices.SortFunc(of.refs, ref.compare)
+	refs := slices.Compact(of.refs)
+	refs = slices.DeleteFunc(refs, func(r ref) bool { return !t.armed(r, w) })
+	clear(of.refs[len(refs):])
+	of.refs = refs
+}
+
+func (r ref) compare(o ref) int {
+	return cmp.Or(cmp.Compare(r.path, o.path), cmp.Compare(r.kind, o.kind))
+}
+
+func (t *Table) armed(r ref, w Watcher) bool {
+	a := t.paths[r.path]
+	if a == nil {
+		return false
+	}
+	_, there := slices.BinarySearch(a[r.kind], w)
+	return there
+}
+
+// Armed says whether a watch is there.
+func (t *Table) Armed(kind Kind, path string, w Watcher) bool {
+	return t.armed(ref{path: path, kind: kind}, w)
+}
+
+// Fire appends to out the watchers to be told of ev, ascending, each once however many of its watches match, and
+// removes the one-shot watches that match. Whether they may read the node is the caller's to check: a watch is consumed
+// all the same (I9).
+func (t *Table) Fire(ev *znode.Event, out []Watcher) []Watcher {
+	a := t.paths[ev.Path]
+	if a == nil {
+		return out
+	}
+	switch ev.Type {
+	case znode.EventCreated, znode.EventDataChanged:
+		out = append(out, t.consume(a, Data)...)
+	case znode.EventChildrenChanged:
+		out = append(out, t.consume(a, Child)...)
+	case znode.EventDeleted:
+		from := len(out)
+		out = append(out, t.consume(a, Data)...)
+		out = append(out, t.consume(a, Child)...)
+		slices.Sort(out[from:])
+		out = out[:from+len(slices.Compact(out[from:]))]
+	}
+	t.forgetIfEmpty(ev.Path, a)
+	return out
+}
+
+// consume takes all watches of one kind away from a path.
+func (t *Table) consume(a *armed, kind Kind) []Watcher {
+	fired := a[kind]
+	a[kind] = nil
+	t.watches -= len(fired)
+	for _, w := range fired {
+		t.spend(w)
+	}
+	return fired
+}
+
+func (t *Table) spend(w Watcher) {
+	of := t.watchers[w]
+	if of.live--; of.live == 0 {
+		delete(t.watchers, w)
+	}
+}
+
+func (t *Table) forgetIfEmpty(path string, a *armed) {
+	if len(a[Data]) == 0 && len(a[Child]) == 0 {
+		delete(t.paths, path)
+	}
+}
+
+// Disarm takes one watch away and says whether it was there.
+func (t *Table) Disarm(kind Kind, path string, w Watcher) bool {
+	if !t.take(ref{path: path, kind: kind}, w) {
+		return false
+	}
+	t.spend(w)
+	return true
+}
+
+func (t *Table) take(r ref, w Watcher) bool {
+	a := t.paths[r.path]
+	if a == nil {
+		return false
+	}
+	i, there := slices.BinarySearch(a[r.kind], w)
+	if !there {
+		return false
+	}
+	a[r.kind] = slices.Delete(a[r.kind], i, i+1)
+	t.watches--
+	t.forgetIfEmpty(r.path, a)
+	return true
+}
+
+// Remove forgets a watcher: its connection is gone.
+func (t *Table) Remove(w Watcher) {
+	of := t.watchers[w]
+	if of == nil {
+		return
+	}
+	for _, r := range of.refs {
+		t.take(r, w)
+	}
+	delete(t.watchers, w)
+}
+
+// Count says how many watches there are, at how many paths, of how many watchers.
+func (t *Table) Count() (watches, paths, watchers int) {
+	return t.watches, len(t.paths), len(t.watchers)
+}
+
+// Each calls f for every watch until f says no: paths in order, data before child, watchers ascending.
+func (t *Table) Each(f func(path string, kind Kind, w Watcher) bool) {
+	for _, p := range slices.Sorted(maps.Keys(t.paths)) {
+		for kind, list := range t.paths[p] {
+			for _, w := range list {
+				if !f(p, Kind(kind), w) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package znode
+
+import "strings"
+
+// The schemes that this server knows.
+const (
+	schemeWorld  = "world"
+	schemeAuth   = "auth"
+	schemeDigest = "digest"
+	schemeIP     = "ip"
+	schemeSuper  = "super"
+	idAnyone     = "anyone"
+)
+
+// maxExpanded bounds what the scheme auth may expand a list to: entries of the list times identities of the
+// connection, both of which a client chooses.
+const maxExpanded = 1 << 16
+
+// openACL is world:anyone with all permissions, the list of nearly every node. Never changed.
+var openACL = []ACL{{Perms: PermAll, Scheme: schemeWorld, ID: idAnyone}}
+
+func isOpen(acl []ACL) bool { return len(acl) == 1 && acl[0] == openACL[0] }
+
+// allowed evaluates a list (semantics 10): any entry that grants a wanted permission suffices, none denies.
+func (o *Options) allowed(acl []ACL, perms int32, auth []AuthID) bool {
+	if o.SkipACL || len(acl) == 0 {
+		return true
+	}
+	for i := range acl {
+		if acl[i].Perms&perms != 0 && acl[i].Scheme == schemeWorld && acl[i].ID == idAnyone {
+			return true
+		}
+	}
+	for i := range auth {
+		if auth[i].Scheme == schemeSuper {
+			return true
+		}
+	}
+	for i := range acl {
+		if acl[i].Perms&perms != 0 && matchesAny(&acl[i], auth) {
+			return true
+		}
+	}
+	return false
+}
+
+func matchesAny(a *ACL, auth []AuthID) bool {
+	for i := range auth {
+		if auth[i].Scheme != a.Scheme {
+			continue
+		}
+		switch a.Scheme {
+		case schemeDigest:
+			if auth[i].ID == a.ID {
+				return true
+			}
+		case schemeIP:
+			if ipMatches(a.ID, auth[i].ID) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fixACL checks a list that a client supplied and resolves the scheme auth. The result may be the list itself.
+func fixACL(acl []ACL, auth []AuthID) ([]ACL, Code) {
+	if len(acl) == 0 {
+		return nil, InvalidACL
+	}
+	if len(acl) == 1 && acl[0].Scheme == schemeWorld && acl[0].ID == idAnyone {
+		return acl, OK
+	}
+	unique := withoutDuplicates(acl)
+	fixed := make([]ACL, 0, len(unique))
+	for _, a := range unique {
+		switch {
+		case a.SchemeNull:
+			return nil, InvalidACL
+		case a.Scheme == schemeAuth:
+			n := len(fixed)
+			for _, id := range auth {
+				if id.Scheme == schemeDigest {
+					fixed = append(fixed, ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.ID})
+				}
+			}
+			if len(fixed) == n || len(fixed) > maxExpanded {
+				return nil, InvalidACL
+			}
+		case a.IDNull && (a.Scheme == schemeWorld || a.Scheme == schemeDigest || a.Scheme == schemeIP):
+			return nil, MarshallingError // a null reference in ZooKeeper
+		case a.Scheme == schemeWorld && a.ID == idAnyone,
+			a.Scheme == schemeDigest && validDigestID(a.ID),
+			a.Scheme == schemeIP && validIPID(a.ID):
+			fixed = append(fixed, a)
+		default:
+			return nil, InvalidACL
+		}
+	}
+	return fixed, OK
+}
+
+// withoutDuplicates drops exact repetitions and keeps the order.
+func withoutDuplicates(acl []ACL) []ACL {
+	seen := make(map[ACL]struct{}, len(acl))
+	unique := make([]ACL, 0, len(acl))
+	for _, a := range acl {
+		if _, dup := seen[a]; !dup {
+			seen[a] = struct{}{}
+			unique = append(unique, a)
+		}
+	}
+	return unique
+}
+
+// validDigestID wants two parts around one colon, the second not empty; colons at the end do not count.
+func validDigestID(id string) bool { return strings.Count(strings.TrimRight(id, ":"), ":") == 1 }
+
+// masked hides the passwords of a list from who may not administer the node.
+func masked(acl []ACL) []ACL {
+	out := make([]ACL, len(acl))
+	copy(out, acl)
+	for i := range out {
+		if user, _, found := strings.Cut(out[i].ID, ":"); found && out[i].Scheme == schemeDigest {
+			out[i].ID = user + ":x"
+		}
+	}
+	return out
+}
