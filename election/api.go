@@ -66,7 +66,7 @@ type (
 		Peer zab.ServerID
 		RTT  time.Duration
 	}
-	// PeerDown: the link is gone. Refused is set when a dial was refused or reset: only then is the peer "known down",
+	// PeerDown: no link with the peer is left, or none could be made. Refused is set when a dial was refused or reset: only then is the peer "known down",
 	// and only until it is heard of again, directly or through others (interleavings 25).
 	PeerDown struct {
 		Peer    zab.ServerID
@@ -84,9 +84,10 @@ type (
 	}
 	// Settled says the zab core serves in this role and epoch.
 	Settled struct {
-		Role   zab.Role
-		Leader zab.ServerID
-		Epoch  zab.Epoch
+		Role     zab.Role
+		Leader   zab.ServerID
+		Epoch    zab.Epoch
+		Ensemble zab.ID // as stamped by now; zero: as in Look
 	}
 	// Chosen says the zab core has begun the role that Decided named (not yet serving).
 	Chosen struct{ Role zab.Role }
@@ -114,7 +115,8 @@ type Batch struct {
 	Send    []Outbound
 	Decided *Decision
 	// Abandon is set while a role is held but not yet settled, when the chosen leader (or, leading, so many of the
-	// voters that no quorum can remain) has turned elsewhere: step down and look again (A.8(2), R16).
+	// voters that no quorum can remain) has turned elsewhere: step down and look again (A.8(2), R16). It is set of a
+	// settled learner too when its leader itself says that it looks for another.
 	Abandon zab.Reason
 	// Refusal names, for the log, a peer with another ensemble id or another voter list.
 	Refused []Refusal
