@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Wire is what is spoken with the server.
+type Wire int
+
+// The wires. Both are served on the same port of zkserver; Apache ZooKeeper has the first only.
+const (
+	ZooKeeper Wire = iota
+	GRPC
+)
+
+// String names the wire.
+func (w Wire) String() string {
+	if w == GRPC {
+		return "grpc"
+	}
+	return "zookeeper"
+}
+
+// Options of a Client. The zero value of every field is its default.
+type Options struct {
+	// Wire to speak. Default ZooKeeper.
+	Wire Wire
+
+	// SessionTimeout wanted; the server moves it into its limits. Default 30 s.
+	SessionTimeout time.Duration
+
+	// ConnectTimeout of one attempt at one server, from the first packet to the session. Default: the session timeout
+	// divided by the number of servers, at most 5 s, at least 500 ms.
+	ConnectTimeout time.Duration
+
+	// BackoffMin is the longest first pause after all servers were tried in vain; it doubles with every further round,
+	// up to BackoffMax. The pause is drawn evenly between half of that and all of it. Default 100 ms and 5 s (at most a
+	// quarter of the session timeout). An established session sets it back.
+	BackoffMin, BackoffMax time.Duration
+
+	// KeepOrder tries the servers in the order given. Default: shuffled, which spreads the clients.
+	KeepOrder bool
+
+	// Resume an existing session (ID and Password) instead of making one. It fails with ErrSessionExpired when the
+	// session is gone.
+	Resume Session
+
+	// Auth is sent first on every connection.
+	Auth []Auth
+
+	// NoWait makes Dial return at once instead of waiting for the session.
+	NoWait bool
+
+	// FailFast makes calls fail with ErrConnectionLoss while there is no connection. Default: they wait for one.
+	FailFast bool
+
+	// MaxPending bounds the requests of this client that have no reply yet. Further calls wait for room, as long as
+	// their context allows. Default 8192.
+	MaxPending int
+
+	// MaxReply bounds one reply, in bytes. A larger one is thrown away while it arrives, its call fails with
+	// ErrReplyTooLarge, and the connection goes on. Default 64 MiB.
+	MaxReply int
+
+	// DialContext connects to one resolved address. Default: TCP with keep-alive. For TLS return a finished tls.Conn.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// LookupHost resolves a name at every attempt. Default: the system's resolver.
+	LookupHost func(ctx context.Context, host string) ([]string, error)
+
+	// Log gets connects, disconnects and the end of the session. Never data or credentials. Default: nowhere.
+	Log zerolog.Logger
+}
+
+func (o Options) withDefaults(servers int) Options {
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = 30 * time.Second
+	}
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = max(500*time.Millisecond, min(5*time.Second, o.SessionTimeout/time.Duration(max(servers, 1))))
+	}
+	if o.BackoffMax == 0 {
+		o.BackoffMax = max(100*time.Millisecond, min(5*time.Second, o.SessionTimeout/4))
+	}
+	if o.BackoffMin == 0 {
+		o.BackoffMin = min(100*time.Millisecond, o.BackoffMax)
+	}
+	if o.MaxPending == 0 {
+		o.MaxPending = 8192
+	}
+	if o.MaxReply == 0 {
+		o.MaxReply = 64 << 20
+	}
+	if o.DialContext == nil {
+		o.DialContext = (&net.Dialer{}).DialContext
+	}
+	if o.LookupHost == nil {
+		o.LookupHost = net.DefaultResolver.LookupHost
+	}
+	return o
+}
+
+// Validate reports everything that is wrong with the options at once.
+func (o Options) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("client: "+format, args...)) }
+	if o.Wire != ZooKeeper && o.Wire != GRPC {
+		bad("unknown wire %d", int(o.Wire))
+	}
+	if o.SessionTimeout < 0 || o.SessionTimeout.Milliseconds() > 1<<31-1 {
+		bad("session timeout %v is out of range", o.SessionTimeout)
+	}
+	if o.ConnectTimeout < 0 || o.BackoffMin < 0 || o.BackoffMax < 0 {
+		bad("negative duration")
+	}
+	if o.BackoffMax != 0 && o.BackoffMin > o.BackoffMax {
+		bad("BackoffMin %v is above BackoffMax %v", o.BackoffMin, o.BackoffMax)
+	}
+	if o.MaxPending < 0 || o.MaxReply < 0 {
+		bad("negative limit")
+	}
+	if (o.Resume.ID == 0) != (len(o.Resume.Password) == 0) {
+		bad("a session is resumed by its id and its password")
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,168 @@
+package client
+
+import (
+	"slices"
+
+	"github.com/zkserver/zkserver/proto/jute"
+)
+
+// Watch is one watch on a path: it fires once. C gets exactly one Event and is then closed; it has room for it, so
+// that nothing waits for the reader and nothing is dropped. The Event is EventLost when the session ends first.
+//
+// A watch outlives reconnects. Many watches on one path cost the server one; each takes memory here until it fires
+// or Stop is called.
+type Watch struct {
+	C <-chan Event
+
+	c    *Client
+	ch   chan Event
+	kind watchKind
+	path string // the server's
+	set  bool   // registered; under Client.mu
+	over bool   // ch is closed; under Client.mu
+}
+
+type watchKind uint8
+
+// The lists of setWatches.
+const (
+	watchData watchKind = iota
+	watchExist
+	watchChild
+	watchKinds
+)
+
+type watchTable [watchKinds]map[string][]*Watch
+
+// watchLists are the lists of one setWatches.
+type watchLists struct {
+	zxid  int64
+	paths [watchKinds][]string
+}
+
+// watchBatch bounds the paths of one setWatches, in bytes, far below a server's limit of a request.
+const watchBatch = 128 << 10
+
+func newWatch(c *Client, op jute.OpCode) *Watch {
+	ch := make(chan Event, 1)
+	w := &Watch{C: ch, c: c, ch: ch}
+	if op == jute.OpGetChildren2 {
+		w.kind = watchChild
+	}
+	return w
+}
+
+// Stop drops the watch and closes C, without an event if none has come. The server's own watch stays until it fires;
+// its event is then ignored.
+func (w *Watch) Stop() {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if w.set {
+		t := w.c.watches[w.kind]
+		list := t[w.path]
+		if i := slices.Index(list, w); i >= 0 {
+			list = slices.Delete(list, i, i+1)
+		}
+		if len(list) == 0 {
+			delete(t, w.path)
+		} else {
+			t[w.path] = list
+		}
+		w.set = false
+	}
+	w.end()
+}
+
+func (w *Watch) end() {
+	if !w.over {
+		w.over = true
+		close(w.ch)
+	}
+}
+
+// register notes a watch that the server has armed. With Client.mu held.
+func (c *Client) register(w *Watch, path string) {
+	if w.over {
+		return
+	}
+	w.path, w.set = path, true
+	if c.watches[w.kind] == nil {
+		c.watches[w.kind] = make(map[string][]*Watch)
+	}
+	c.watches[w.kind][path] = append(c.watches[w.kind][path], w)
+}
+
+// fire delivers an event of the server's.
+func (c *Client) fire(t EventType, path string, zxid int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ev := Event{Type: t, Path: c.callerPath(path), Zxid: zxid}
+	switch t {
+	case EventCreated, EventDataChanged:
+		c.fireList(watchData, path, ev)
+		c.fireList(watchExist, path, ev)
+	case EventDeleted:
+		c.fireList(watchData, path, ev)
+		c.fireList(watchExist, path, ev)
+		c.fireList(watchChild, path, ev)
+	case EventChildrenChanged:
+		c.fireList(watchChild, path, ev)
+	}
+}
+
+func (c *Client) fireList(k watchKind, path string, ev Event) {
+	list := c.watches[k][path]
+	if list == nil {
+		return
+	}
+	delete(c.watches[k], path)
+	for _, w := range list {
+		w.set = false
+		w.ch <- ev
+		w.end()
+	}
+}
+
+// loseWatches ends the watches named, with why.
+func (c *Client) loseWatches(l *watchLists, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range watchKinds {
+		for _, p := range l.paths[k] {
+			c.fireList(k, p, Event{Type: EventLost, Path: c.callerPath(p), Err: why})
+		}
+	}
+}
+
+// loseAllWatches ends all watches. With Client.mu held.
+func (c *Client) loseAllWatches(why error) {
+	for k := range watchKinds {
+		for p := range c.watches[k] {
+			c.fireList(k, p, Event{Type: EventLost, Path: c.callerPath(p), Err: why})
+		}
+	}
+}
+
+// rearm lists all watches in batches for setWatches, in path order. With Client.mu held.
+func (c *Client) rearm() []*watchLists {
+	var all []*watchLists
+	size := watchBatch
+	for k := range watchKinds {
+		paths := make([]string, 0, len(c.watches[k]))
+		for p := range c.watches[k] {
+			paths = append(paths, p)
+		}
+		slices.Sort(paths)
+		for _, p := range paths {
+			if n := 4 + len(p); size+n > watchBatch {
+				all = append(all, &watchLists{zxid: c.lastZxid})
+				size = n
+			} else {
+				size += n
+			}
+			l := all[len(all)-1]
+			l.paths[k] = append(l.paths[k], p)
+		}
+	}
+	return all
+}
