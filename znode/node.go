@@ -21,8 +21,7 @@ type node struct {
 	data []byte
 	kids map[string]*node // by name; nil until the first
 
-	// listing is the sorted names, built by the first listing after a change. Readers may build it concurrently.
-	listing atomic.Pointer[[]string]
+	listing atomic.Pointer[listing] // nil until the first; readers may replace it concurrently
 }
 
 func sizeOf(data []byte) int32 {

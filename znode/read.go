@@ -1,9 +1,6 @@
 package znode
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Reads take the identities of the asking connection. The empty path is an alias of the root; other paths are only
 // looked up, so a malformed one is NoNode. A null path is not theirs: it is MarshallingError, by the caller.
@@ -36,20 +33,6 @@ func (t *Tree) Children(path string, auth []AuthID) (names []string, st Stat, c 
 		return nil, Stat{}, c
 	}
 	return n.names(), n.stat(&t.opts), OK
-}
-
-// names builds the listing if there is none. Two readers that build it at once build equal ones.
-func (n *node) names() []string {
-	if l := n.listing.Load(); l != nil {
-		return *l
-	}
-	names := make([]string, 0, len(n.kids))
-	for name := range n.kids {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	n.listing.Store(&names)
-	return names
 }
 
 // GetACL needs READ or ADMIN; without ADMIN the digests are masked. The slice is shared and immutable.

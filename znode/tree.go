@@ -71,7 +71,7 @@ func (t *Tree) attach(path string, n *node) {
 		}
 		p.kids[name] = n
 		p.children++ // is not part of the digests
-		p.changed()
+		p.noteChild(name, true)
 	}
 	if t.opts.ownerKind(n.owner) == ownerSession {
 		paths := t.ephemerals[n.owner]
@@ -90,7 +90,7 @@ func (t *Tree) detach(path string, n *node) {
 	p := t.nodes[parent]
 	delete(p.kids, name)
 	p.children--
-	p.changed()
+	p.noteChild(name, false)
 	delete(t.nodes, path)
 	t.dataSize -= int64(len(path) + len(n.data))
 	t.sums.sub(t.digestOf(path, &n.meta))
@@ -102,13 +102,6 @@ func (t *Tree) detach(path string, n *node) {
 			delete(t.ephemerals, n.owner)
 		}
 		t.ephemeralCount--
-	}
-}
-
-// changed drops the listing; the next one who lists builds it again.
-func (n *node) changed() {
-	if n.listing.Load() != nil {
-		n.listing.Store(nil)
 	}
 }
 
