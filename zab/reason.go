@@ -26,5 +26,8 @@ const (
 	ReasonEpochLimit      Reason = "epochs used up"
 	ReasonReplaced        Reason = "replaced by a newer link"
 	ReasonVersion         Reason = "protocol version"
+	ReasonTables          Reason = "histories contradict each other"
+	ReasonLogCut          Reason = "the log was cut"
+	ReasonLearnerSilent   Reason = "learner silent"
 	ReasonPersistFailed   Reason = "storage error"
 )

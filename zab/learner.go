@@ -1,0 +1,425 @@
+package zab
+
+import (
+	"fmt"
+	"time"
+)
+
+// learningState is how far this server has come with its leader.
+type learningState uint8
+
+const (
+	connecting learningState = iota // no link yet
+	greeting                        // LearnerInfo left
+	pledged                         // AckEpoch is on its way
+	installing                      // a snapshot is to come
+	catchingUp                      // the initial history flows
+	complete                        // AckNewLeader is on its way
+	upToDate                        // may serve
+)
+
+// learning is what dies with the role of a follower or observer.
+type learning struct {
+	state    learningState
+	heard    time.Duration // from the leader in this epoch
+	pinged   bool          // it does ping
+	progress time.Duration
+
+	snapshot *SyncBegin // to be switched to
+	held     []*Append  // came while the snapshot was not switched to yet
+	heldSize int
+
+	target  Zxid // commit point of UpToDate
+	pongSeq uint64
+	pongs   []round       // those that no ping has confirmed yet
+	contact time.Duration // when the youngest confirmed one was sent
+
+	asking  []uint64    // syncs of this server's clients, not sent yet
+	asked   []syncGroup // sent, in order
+	groupID uint64
+}
+
+type syncGroup struct {
+	id  uint64
+	ids []uint64
+}
+
+func (c *Core) beginLearning() {
+	c.role, c.epoch = Following, 0
+	if c.observer {
+		c.role = Observing
+	}
+	c.learn = &learning{progress: c.now}
+	c.event(RoleChanged{Role: c.role, Leader: c.leader})
+	p := c.peer(c.leader)
+	switch {
+	case p == nil:
+		c.stepDown(ReasonLeaderGone, 0)
+	case p.up:
+		c.greet(p)
+	}
+}
+
+func (c *Core) greet(p *peerState) {
+	c.learn.state, c.learn.progress = greeting, c.now
+	c.send(p.link, &LearnerInfo{
+		Ensemble: c.ensemble, Instance: c.instance, Observer: c.observer, Transaction: c.hasTransaction(),
+		Accepted: c.hard.Accepted, ConfigSum: c.configSum, Version: ProtocolVersion,
+	})
+}
+
+func (c *Core) endLearning(r Reason) {
+	l := c.learn
+	p := c.peer(c.leader)
+	if p != nil && p.up && l.state >= greeting {
+		c.send(p.link, &Goodbye{Epoch: c.epoch, Reason: r, Last: c.last})
+	}
+	if l.snapshot != nil {
+		c.event(CancelSnapshot{Link: p.link})
+	}
+	for _, id := range l.asking {
+		c.event(SyncDone{ID: id, Lost: true})
+	}
+	for _, g := range l.asked {
+		for _, id := range g.ids {
+			c.event(SyncDone{ID: id, Lost: true})
+		}
+	}
+}
+
+func (c *Core) receiveAsLearner(m Message) {
+	c.learn.heard = c.now
+	switch m := m.(type) {
+	case *LeaderInfo:
+		c.onLeaderInfo(m)
+	case *SyncBegin:
+		c.onSyncBegin(m)
+	case *Append:
+		c.onAppend(m)
+	case *NewLeader:
+		c.onNewLeader(m)
+	case *UpToDate:
+		c.onUpToDate(m)
+	case *Commit:
+		if m.Epoch == c.epoch && c.learn.state >= complete {
+			c.learnCommit(m.Zxid)
+		}
+	case *Ping:
+		c.onPing(m)
+	case *SyncReply:
+		c.onSyncReply(m)
+	case *TimeoutNow:
+		c.onTimeoutNow(m)
+	case *Goodbye:
+		c.onLeaderGoodbye(m)
+	case *Refuse:
+		c.onRefuse(m)
+	}
+}
+
+// broken ends following a leader that breaks the protocol or whose stream does not continue our log. The link goes
+// too: what is on it belongs to a history we cannot place; the next synchronization will.
+func (c *Core) broken(r Reason, format string, args ...any) {
+	link := c.peer(c.leader).link
+	c.stepDown(r, 0)
+	c.cut(link, r, fmt.Sprintf(format, args...))
+}
+
+// onLeaderInfo promises the epoch: durably before AckEpoch (R3), and counted once only.
+func (c *Core) onLeaderInfo(m *LeaderInfo) {
+	l := c.learn
+	if l.state != greeting {
+		return
+	}
+	switch {
+	case m.Epoch > MaxEpoch || m.Epoch == 0:
+		c.broken(ReasonEpochLimit, "epoch %d", m.Epoch)
+		return
+	case m.Epoch < c.hard.Accepted:
+		c.stepDown(ReasonSupersededEpoch, 0)
+		return
+	case c.ensemble != 0 && m.Ensemble != c.ensemble && c.hasTransaction():
+		c.stepDown(ReasonForeignEnsemble, 0)
+		return
+	}
+	counts := m.Epoch > c.hard.Accepted
+	if counts {
+		c.setHard(HardState{Accepted: m.Epoch, Current: c.hard.Current}, 0)
+	}
+	c.epoch = m.Epoch
+	l.state, l.progress = pledged, c.now
+	c.event(RoleChanged{Role: c.role, Leader: c.leader, Epoch: c.epoch})
+	c.sendWhen(c.seq, c.peer(c.leader).link, &AckEpoch{
+		Ensemble: c.ensemble, Epoch: m.Epoch, Counts: counts, Current: c.hard.Current, Last: c.last,
+		Delivered: max(c.committed, c.delivered), Base: c.base, NeedSnap: c.needSnap, Epochs: append([]EpochEnd{}, c.epochs...),
+	})
+}
+
+func (c *Core) onSyncBegin(m *SyncBegin) {
+	l := c.learn
+	if m.Epoch != c.epoch {
+		return
+	}
+	if l.state != pledged {
+		c.broken(ReasonBadMessage, "SyncBegin out of place")
+		return
+	}
+	l.progress = c.now
+	switch m.Mode {
+	case SyncDiff:
+		l.state = catchingUp
+	case SyncTrunc:
+		switch {
+		case m.TruncateTo > c.last || !c.epochs.contains(m.TruncateTo):
+			c.broken(ReasonBadMessage, "truncate to %v, history %v", m.TruncateTo, c.epochs)
+			return
+		case m.TruncateTo < c.committed:
+			c.fatal(ReasonDeliveredBeyond, fmt.Sprintf("told to truncate to %v, delivered %v", m.TruncateTo, c.committed))
+			return
+		}
+		l.state = catchingUp
+		if m.TruncateTo < c.last {
+			c.truncateLog(m.TruncateTo)
+		}
+	case SyncSnap:
+		z, common := m.Snapshot, m.TruncateTo
+		if validHistory(m.Epochs, z) != nil || z.Epoch() > c.epoch || common > c.last || !c.epochs.contains(common) ||
+			common > z && z < c.base || z < c.committed && common < c.committed {
+			c.broken(ReasonBadMessage, "snapshot %v common %v, history %v", z, common, c.epochs)
+			return
+		}
+		l.state, l.snapshot = installing, m
+	default:
+		c.broken(ReasonBadMessage, "sync mode %d", m.Mode)
+	}
+}
+
+// onSnapshotReceived switches to a snapshot that lies complete and synced on the disk.
+func (c *Core) onSnapshotReceived(in SnapshotReceived) {
+	l := c.learn
+	if l == nil || l.snapshot == nil || in.Link != c.peer(c.leader).link || in.Zxid != l.snapshot.Snapshot {
+		return
+	}
+	m := l.snapshot
+	l.snapshot, l.state, l.progress = nil, catchingUp, c.now
+	seq := c.install(in.Dir, m.Snapshot, m.TruncateTo, m.Epochs)
+	c.ack(seq)
+	held := l.held
+	l.held, l.heldSize = nil, 0
+	for _, a := range held {
+		if c.learn == l {
+			c.onAppend(a)
+		}
+	}
+}
+
+// onAppend takes a run that must continue the log. One ack a batch says how far the disk is.
+func (c *Core) onAppend(m *Append) {
+	l := c.learn
+	if m.Epoch != c.epoch {
+		return
+	}
+	switch {
+	case l.state == installing:
+		for i := range m.Entries {
+			l.heldSize += sizeOf(&m.Entries[i])
+		}
+		if l.held = append(l.held, m); l.heldSize > 2*c.opts.Window {
+			c.broken(ReasonBadMessage, "more than the window before the snapshot")
+		}
+		return
+	case l.state < catchingUp:
+		c.broken(ReasonBadMessage, "Append out of place")
+		return
+	case m.Prev != c.last || !continues(c.last, m.Entries):
+		c.broken(ReasonGap, "behind %v, log end %v", m.Prev, c.last)
+		return
+	}
+	l.progress = c.now
+	if n := len(m.Entries); n > 0 {
+		if m.Entries[n-1].Zxid.Epoch() > c.epoch {
+			c.broken(ReasonBadMessage, "entry %v in epoch %d", m.Entries[n-1].Zxid, c.epoch)
+			return
+		}
+		// The commit point that came along is stored with the run.
+		if m.Committed > c.committed && m.Committed <= m.Entries[n-1].Zxid {
+			c.committed = m.Committed
+		}
+		c.ack(c.appendLog(m.Entries))
+	}
+	c.learnCommit(m.Committed)
+}
+
+// ack tells the leader what is durable once seq is. Acks are cumulative, so a younger one replaces it.
+func (c *Core) ack(seq uint64) {
+	link := c.peer(c.leader).link
+	if n := len(c.batch.SendWhen); n > 0 {
+		if _, ok := c.batch.SendWhen[n-1].Msg.(*Ack); ok {
+			c.batch.SendWhen = c.batch.SendWhen[:n-1]
+		}
+	}
+	c.sendWhen(seq, link, &Ack{Epoch: c.epoch, Durable: c.last})
+}
+
+// learnCommit delivers up to z. A commit beyond the log would be a hole (R10).
+func (c *Core) learnCommit(z Zxid) {
+	if z > c.last {
+		c.broken(ReasonGap, "commit %v, log end %v", z, c.last)
+		return
+	}
+	c.committed = max(c.committed, z)
+}
+
+// onNewLeader ends the initial history: it is all issued, in order, so currentEpoch is written behind it (R2,
+// interleavings 1), and a blank stamps itself in the same op.
+func (c *Core) onNewLeader(m *NewLeader) {
+	l := c.learn
+	if m.Epoch != c.epoch {
+		return
+	}
+	if l.state != catchingUp {
+		c.broken(ReasonBadMessage, "NewLeader out of place")
+		return
+	}
+	if !c.epochs.contains(m.HistoryEnd) || !sameHistory(c.epochs.upTo(m.HistoryEnd), m.Epochs) {
+		c.event(Alarm{Peer: c.leader, Reason: ReasonTables, Detail: fmt.Sprintf("initial history %v to %v, here %v", m.Epochs, m.HistoryEnd, c.epochs)})
+		c.broken(ReasonTables, "initial history")
+		return
+	}
+	var stamp ID
+	if c.ensemble != m.Ensemble {
+		stamp = m.Ensemble
+	}
+	if c.hard.Current < c.epoch || stamp != 0 {
+		c.setHard(HardState{Accepted: c.hard.Accepted, Current: c.epoch}, stamp)
+	}
+	l.state, l.progress = complete, c.now
+	c.sendWhen(c.seq, c.peer(c.leader).link, &AckNewLeader{Epoch: c.epoch, HistoryEnd: m.HistoryEnd})
+}
+
+func (c *Core) onUpToDate(m *UpToDate) {
+	l := c.learn
+	if m.Epoch != c.epoch {
+		return
+	}
+	if l.state != complete {
+		c.broken(ReasonBadMessage, "UpToDate out of place")
+		return
+	}
+	c.learnCommit(m.Committed)
+	if c.learn != l {
+		return
+	}
+	l.state, l.target, l.progress = upToDate, c.committed, c.now
+	c.serveWhenApplied()
+}
+
+// onPing answers at once: a pong promises nothing of the disk that the acks do not.
+func (c *Core) onPing(m *Ping) {
+	l := c.learn
+	if m.Epoch != c.epoch || l.state < pledged {
+		return
+	}
+	l.pinged = true
+	if m.Committed > 0 && l.state >= complete {
+		c.learnCommit(m.Committed)
+		if c.learn != l {
+			return
+		}
+	}
+	n := 0
+	for n < len(l.pongs) && l.pongs[n].seq <= m.PongSeen {
+		if m.HasQuorum {
+			l.contact = max(l.contact, l.pongs[n].at)
+		}
+		n++
+	}
+	if m.HasQuorum {
+		l.pongs = append(l.pongs[:0], l.pongs[n:]...)
+	}
+	l.pongSeq++
+	l.pongs = append(l.pongs, round{seq: l.pongSeq, at: c.now})
+	if len(l.pongs) > maxRounds {
+		l.pongs = append(l.pongs[:0], l.pongs[1:]...)
+	}
+	c.send(c.peer(c.leader).link, &Pong{
+		Epoch: c.epoch, Seq: m.Seq, PongSeq: l.pongSeq, Durable: c.durable.last, Applied: c.applied, Current: c.durable.hard.Current,
+	})
+	c.renewLease()
+}
+
+// flushLearner sends one request for all syncs that came since the last batch.
+func (c *Core) flushLearner() {
+	l := c.learn
+	if len(l.asking) == 0 {
+		return
+	}
+	l.groupID++
+	l.asked = append(l.asked, syncGroup{id: l.groupID, ids: l.asking})
+	l.asking = nil
+	c.send(c.peer(c.leader).link, &SyncRequest{Epoch: c.epoch, ID: l.groupID})
+}
+
+func (c *Core) onSyncReply(m *SyncReply) {
+	if m.Epoch != c.epoch {
+		return
+	}
+	for i, g := range c.learn.asked {
+		if g.id == m.ID {
+			for _, id := range g.ids {
+				c.event(SyncDone{ID: id, Index: m.Index})
+			}
+			c.learn.asked = append(c.learn.asked[:i], c.learn.asked[i+1:]...)
+			return
+		}
+	}
+}
+
+// onTimeoutNow: the leader hands over to this server, which has everything durably.
+func (c *Core) onTimeoutNow(m *TimeoutNow) {
+	if m.Epoch != c.epoch || c.learn.state != upToDate || m.Last != c.last {
+		return
+	}
+	epoch := c.epoch
+	c.stepDown(ReasonHandOver, c.self)
+	c.event(Campaign{Epoch: epoch})
+}
+
+func (c *Core) onLeaderGoodbye(m *Goodbye) {
+	// While greeting, the farewell of an earlier leadership may still be on the way.
+	if m.Epoch != c.epoch && (c.learn.state > greeting || m.Epoch != 0 && m.Epoch <= c.hard.Accepted) {
+		return
+	}
+	if m.Reason == ReasonHandOver {
+		c.stepDown(ReasonHandOver, m.Successor)
+		return
+	}
+	c.stepDown(ReasonLeaderGone, 0)
+}
+
+// onRefuse: some refusals pass by themselves, others are for the operator.
+func (c *Core) onRefuse(m *Refuse) {
+	switch m.Reason {
+	case ReasonForeignEnsemble, ReasonDeliveredBeyond, ReasonVoterList, ReasonVersion:
+		c.fatal(m.Reason, m.Detail)
+	default:
+		c.stepDown(m.Reason, 0)
+	}
+}
+
+func (c *Core) fatal(r Reason, detail string) {
+	c.event(Fatal{Reason: r, Detail: detail})
+	c.stepDown(r, 0)
+}
+
+func sameHistory(a history, b []EpochEnd) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
