@@ -1,0 +1,126 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+)
+
+// option is one of a command. A name of one letter is given as -s and may be joined with others (-sw), a longer one as
+// --file. arg names its value; empty: it has none.
+type option struct {
+	name, arg, help string
+}
+
+// invocation is a command's line, taken apart.
+type invocation struct {
+	cmd  *command
+	opts map[string]string
+	args []string
+}
+
+func (in *invocation) has(name string) bool { _, ok := in.opts[name]; return ok }
+
+// version is the value of -v; -1, any version, without it.
+func (in *invocation) version() (int32, error) {
+	v, ok := in.opts["v"]
+	if !ok {
+		return -1, nil
+	}
+	return parseVersion(v)
+}
+
+func parseVersion(s string) (int32, error) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		return 0, usagef("version %q: want a number", s)
+	}
+	return int32(n), nil
+}
+
+// parse applies the grammar of zkCli's commands: options stand anywhere, -- ends them, and a lone - is an argument.
+func (c *command) parse(words []string) (*invocation, error) {
+	in := &invocation{cmd: c, opts: map[string]string{}}
+	for len(words) > 0 {
+		w := words[0]
+		words = words[1:]
+		switch {
+		case w == "--":
+			in.args = append(in.args, words...)
+			words = nil
+		case strings.HasPrefix(w, "--"):
+			name, value, inline := strings.Cut(w[2:], "=")
+			o := c.option(name)
+			if o == nil {
+				return nil, usagef("Unrecognized option: %s", w)
+			}
+			if o.arg != "" && !inline {
+				if len(words) == 0 {
+					return nil, usagef("Missing argument for option: %s", o.name)
+				}
+				value, words = words[0], words[1:]
+			}
+			in.opts[o.name] = value
+		case len(w) > 1 && w[0] == '-':
+			var err error
+			if words, err = in.short(w, words); err != nil {
+				return nil, err
+			}
+		default:
+			in.args = append(in.args, w)
+		}
+	}
+	if len(in.args) < c.min || len(in.args) > c.max {
+		return nil, usageError{c.usageText()}
+	}
+	return in, nil
+}
+
+// short reads -s, -sw, -v 5, -v5 or -v=5.
+func (in *invocation) short(w string, words []string) ([]string, error) {
+	for i := 1; i < len(w); i++ {
+		o := in.cmd.option(w[i : i+1])
+		if o == nil {
+			return nil, usagef("Unrecognized option: %s", w)
+		}
+		if o.arg == "" {
+			in.opts[o.name] = ""
+			continue
+		}
+		value := strings.TrimPrefix(w[i+1:], "=")
+		if value == "" {
+			if len(words) == 0 {
+				return nil, usagef("Missing argument for option: %s", o.name)
+			}
+			value, words = words[0], words[1:]
+		}
+		in.opts[o.name] = value
+		break
+	}
+	return words, nil
+}
+
+func (c *command) option(name string) *option {
+	for i := range c.options {
+		if c.options[i].name == name {
+			return &c.options[i]
+		}
+	}
+	return nil
+}
+
+// usageText is the command's usage and its options, as zkCli prints them for a wrong call.
+func (c *command) usageText() string {
+	var b strings.Builder
+	b.WriteString(strings.TrimRight(c.name+" "+c.usage, " "))
+	for _, o := range c.options {
+		s := " -" + o.name
+		if len(o.name) > 1 {
+			s = " -" + s[1:]
+		}
+		if o.arg != "" {
+			s += " <" + o.arg + ">"
+		}
+		b.WriteString("\n" + s + strings.Repeat(" ", max(2, 16-len(s))) + o.help)
+	}
+	return b.String()
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"strings"
+)
+
+// command is one of zkCli's.
+type command struct {
+	name, usage, summary string
+	options              []option
+	min, max             int // arguments
+	run                  func(ctx context.Context, s *session, in *invocation) error
+}
+
+// noLimit is the max of a command that ignores further arguments.
+const noLimit = 1 << 30
+
+// commands are in the order in which help lists them. Usages and options are zkCli's; --file and help are ours.
+func commands() []*command {
+	stat := option{name: "s", help: "Print znode stats additionally"}
+	watch := option{name: "w", help: "Watch for changes on the znode"}
+	version := option{name: "v", arg: "version", help: "Only if this is the current version"}
+	file := option{name: "file", arg: "path", help: "Take the data from a file, - is standard input"}
+	return []*command{
+		{
+			name: "addauth", usage: "scheme auth", summary: "add credentials to the session",
+			min: 2, max: 2, run: addAuth,
+		},
+		{name: "close", summary: "end the session", run: closeSession},
+		{name: "connect", usage: "host:port", summary: "begin a new session", max: 1, run: connect},
+		{
+			name: "create", usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", summary: "create a node", min: 1, max: 3, run: create,
+			options: []option{
+				{name: "s", help: "Append a sequence number"},
+				{name: "e", help: "Ephemeral: ends with the session"},
+				{name: "c", help: "Container: removed some time after its last child"},
+				{name: "t", arg: "ttl", help: "Removed when unchanged and childless for so many ms"},
+				file,
+			},
+		},
+		{
+			name: "delete", usage: "[-v version] path", summary: "delete a node without children", min: 1, max: 2, run: deleteNode,
+			options: []option{version},
+		},
+		{
+			name: "deleteall", usage: "path [-b batch size]", summary: "delete a node and all below it", min: 1, max: 1, run: deleteAll,
+			options: []option{{name: "b", arg: "size", help: "Nodes per transaction, default 1000"}},
+		},
+		{
+			name: "get", usage: "[-s] [-w] [-b] [-x] path", summary: "print a node's data", min: 1, max: 2, run: get,
+			options: []option{
+				stat, watch,
+				{name: "b", help: "Output data in base64 format"},
+				{name: "x", help: "Output data in hexdump format"},
+			},
+		},
+		{
+			name: "getAcl", usage: "[-s] path", summary: "print a node's access control list", min: 1, max: 1, run: getACL,
+			options: []option{stat},
+		},
+		{name: "getAllChildrenNumber", usage: "path", summary: "count all nodes below one", min: 1, max: 1, run: allChildrenNumber},
+		{name: "getEphemerals", usage: "[path]", summary: "list the session's ephemeral nodes", max: 1, run: ephemerals},
+		{name: "help", usage: "[command]", summary: "list the commands, or explain one", max: 1, run: help},
+		{name: "history", summary: "list the last commands", run: history},
+		{
+			name: "ls", usage: "[-s] [-w] [-R] path", summary: "list a node's children", min: 1, max: 2, run: ls,
+			options: []option{stat, watch, {name: "R", help: "All nodes below, one to a line"}},
+		},
+		{name: "printwatches", usage: "on|off", summary: "whether events are printed", max: 1, run: printWatches},
+		{name: "quit", summary: "end the session and leave", max: noLimit, run: quit},
+		{name: "redo", usage: "cmdno", summary: "run a command of the history again", min: 1, max: 1, run: redo},
+		{
+			name: "set", usage: "path data [-s] [-v version] [-b]", summary: "replace a node's data", min: 1, max: 2, run: set,
+			options: []option{stat, version, {name: "b", help: "Supply data in base64 format"}, file},
+		},
+		{
+			name: "setAcl", usage: "[-s] [-v version] [-R] path acl", summary: "replace a node's access control list", min: 2, max: 2, run: setACL,
+			options: []option{stat, version, {name: "R", help: "On all nodes below too"}},
+		},
+		{
+			name: "stat", usage: "[-w] path", summary: "print a node's stat", min: 1, max: 2, run: statNode,
+			options: []option{watch},
+		},
+		{name: "sync", usage: "path", summary: "wait until the server has caught up", min: 1, max: 1, run: syncPath},
+		{name: "version", summary: "print the version", run: printVersion},
+		{name: "whoami", summary: "list the connection's identities", run: whoAmI},
+	}
+}
+
+func commandNamed(name string) *command {
+	for _, c := range commands() {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func help(_ context.Context, s *session, in *invocation) error {
+	if len(in.args) == 1 {
+		c := commandNamed(in.args[0])
+		if c == nil {
+			return unknownCommand{in.args[0]}
+		}
+		s.p.line("%s\n%s", c.usageText(), c.summary)
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString(optionsHelp)
+	b.WriteString("\ncommands:\n")
+	for _, c := range commands() {
+		use := "  " + strings.TrimRight(c.name+" "+c.usage, " ")
+		b.WriteString(use + strings.Repeat(" ", max(2, 46-len(use))) + c.summary + "\n")
+	}
+	b.WriteString("\nIn the shell '...' and \"...\" hold words with blanks, $'...' also \\n \\t \\0 \\xHH \\uHHHH, and -- ends the options.")
+	s.p.line("%s", b.String())
+	return nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zkserver/zkserver/client"
+)
+
+// usageError is what a user has to change before anything is sent: wrong words, options, paths, ACLs.
+type usageError struct{ msg string }
+
+func (e usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// unknownCommand is an unknown first word: zkCli has an exit code of its own for it.
+type unknownCommand struct{ name string }
+
+func (e unknownCommand) Error() string {
+	return "Command not found: " + e.name + " (help lists the commands)"
+}
+
+// errNotConnected is a command after close.
+var errNotConnected = errors.New("Not connected") //nolint:revive,staticcheck // zkCli's text
+
+// The exit codes.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+	exitNoConnection
+	exitNoNode
+	exitNodeExists
+	exitBadVersion
+	exitNoAuth
+
+	exitCompatUnknown = 127
+)
+
+// exitCode is the exit code of a command that ended with err, by the kind of error, or as zkCli has it.
+func exitCode(err error, compat bool) int {
+	var unknown unknownCommand
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &unknown):
+		if compat {
+			return exitCompatUnknown
+		}
+		return exitUsage
+	case compat:
+		return exitFailed
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, errNotConnected):
+		return exitNoConnection
+	}
+	switch client.CodeOf(err) {
+	case client.ErrNoNode:
+		return exitNoNode
+	case client.ErrNodeExists:
+		return exitNodeExists
+	case client.ErrBadVersion:
+		return exitBadVersion
+	case client.ErrNoAuth, client.ErrAuthFailed, client.ErrSASLRequired:
+		return exitNoAuth
+	case client.ErrConnectionLoss, client.ErrOperationTimeout, client.ErrNoServer, client.ErrLost, client.ErrClosed,
+		client.ErrSessionExpired, client.ErrRequestTimeout, client.ErrProtocol, client.ErrSessionMoved:
+		return exitNoConnection
+	}
+	return exitFailed
+}
+
+// message is zkCli's text of an error.
+func message(err error) string {
+	var ce *client.Error
+	if !errors.As(err, &ce) {
+		return err.Error()
+	}
+	if text, ok := texts[ce.Code]; ok {
+		return text + ce.Path
+	}
+	if name, ok := names[ce.Code]; ok {
+		s := "KeeperErrorCode = " + name
+		if ce.Path != "" {
+			s += " for " + ce.Path
+		}
+		if client.MaybeApplied(err) {
+			s += " (the outcome is unknown)"
+		}
+		if ce.Cause != nil {
+			s += ": " + strings.ReplaceAll(ce.Cause.Error(), "\n", ": ")
+		}
+		return s
+	}
+	return err.Error()
+}
+
+// texts are zkCli's sentences; the path follows.
+var texts = map[client.Code]string{
+	client.ErrNoNode:                  "Node does not exist: ",
+	client.ErrNoChildrenForEphemerals: "Ephemerals cannot have children: ",
+	client.ErrNodeExists:              "Node already exists: ",
+	client.ErrNotEmpty:                "Node not empty: ",
+	client.ErrNotReadOnly:             "Not a read-only call: ",
+	client.ErrInvalidACL:              "Acl is not valid : ",
+	client.ErrNoAuth:                  "Insufficient permission : ",
+	client.ErrAuthFailed:              "Insufficient permission : ",
+	client.ErrBadArguments:            "Arguments are not valid : ",
+	client.ErrBadVersion:              "version No is not valid : ",
+}
+
+// names are the names of codes in "KeeperErrorCode = ...".
+var names = map[client.Code]string{
+	client.ErrSystem:                  "SystemError",
+	client.ErrRuntimeInconsistency:    "RuntimeInconsistency",
+	client.ErrDataInconsistency:       "DataInconsistency",
+	client.ErrConnectionLoss:          "ConnectionLoss",
+	client.ErrNoServer:                "ConnectionLoss",
+	client.ErrLost:                    "ConnectionLoss",
+	client.ErrMarshalling:             "MarshallingError",
+	client.ErrUnimplemented:           "Unimplemented",
+	client.ErrOperationTimeout:        "OperationTimeout",
+	client.ErrUnknownSession:          "Unknown session",
+	client.ErrNewConfigNoQuorum:       "NewConfigNoQuorum",
+	client.ErrReconfigInProgress:      "ReconfigInProgress",
+	client.ErrSessionExpired:          "Session expired",
+	client.ErrSessionMoved:            "Session moved",
+	client.ErrEphemeralOnLocalSession: "Ephemeral node on local session",
+	client.ErrNoWatcher:               "No such watcher",
+	client.ErrRequestTimeout:          "RequestTimeout",
+	client.ErrReconfigDisabled:        "Reconfig is disabled",
+	client.ErrSASLRequired:            "Session closed because client failed to authenticate",
+	client.ErrQuotaExceeded:           "Quota has exceeded",
+	client.ErrThrottled:               "Op throttled due to high load",
+}

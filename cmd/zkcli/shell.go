@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/reeflective/readline"
+
+	"github.com/zkserver/zkserver/client"
+)
+
+// completionWait bounds how long a key waits for the names of children.
+const completionWait = 500 * time.Millisecond
+
+// shell reads commands from a terminal until quit or the end of input (Ctrl-D). Its exit code is that of the last command.
+func (s *session) shell(getenv func(string) string) int {
+	s.interactive = true
+	s.p.note("Connecting to %s", s.o.server)
+	if err := s.dial(context.Background(), true); err != nil {
+		s.p.failure(err)
+		return exitCode(err, s.o.compatExit)
+	}
+	rl := readline.NewShell()
+	rl.Prompt.Primary(s.prompt)
+	rl.Completer = s.complete
+	rl.History.Add("zkcli", openHistory(historyFile(getenv)))
+	for !s.quitting {
+		s.p.setAbove(func(text string) { _, _ = rl.PrintTransientf("%s", text) })
+		line, err := rl.Readline()
+		s.p.setAbove(nil)
+		switch {
+		case errors.Is(err, readline.ErrInterrupt):
+			continue // Ctrl-C drops the line
+		case errors.Is(err, io.EOF):
+			return exitCode(s.last, s.o.compatExit)
+		case err != nil:
+			s.p.failure(err)
+			return exitFailed
+		}
+		s.executeLine(line)
+	}
+	return exitCode(s.last, s.o.compatExit)
+}
+
+// prompt is zkCli's: server, state, number of the command.
+func (s *session) prompt() string {
+	return fmt.Sprintf("[zk: %s(%s) %d] ", s.o.server, s.stateName(), len(s.history))
+}
+
+func (s *session) stateName() string {
+	if s.c == nil {
+		return "CLOSED"
+	}
+	switch s.c.State() {
+	case client.Connected:
+		return "CONNECTED"
+	case client.Connecting, client.Suspended, client.Lost:
+		return "CONNECTING"
+	case client.AuthFailed:
+		return "AUTH_FAILED"
+	}
+	return "CLOSED"
+}
+
+func (s *session) complete(line []rune, cursor int) readline.Completions {
+	values := s.candidates(string(line[:cursor]))
+	c := readline.CompleteValues(values...)
+	if len(values) > 0 && strings.HasPrefix(values[0], "/") {
+		return c.NoSpace('*') // a path may go on
+	}
+	return c
+}
+
+// candidates are what the last word before the cursor may become: a command, an option, or the path of a child. Names that
+// would have to be quoted are left out.
+func (s *session) candidates(before string) []string {
+	fields := strings.Fields(before)
+	word := ""
+	if len(fields) > 0 && !strings.HasSuffix(before, " ") {
+		word = fields[len(fields)-1]
+		fields = fields[:len(fields)-1]
+	}
+	var values []string
+	switch {
+	case len(fields) == 0:
+		for _, c := range commands() {
+			values = append(values, c.name)
+		}
+	case strings.HasPrefix(word, "-"):
+		if c := commandNamed(fields[0]); c != nil {
+			for _, o := range c.options {
+				if len(o.name) == 1 {
+					values = append(values, "-"+o.name)
+				} else {
+					values = append(values, "--"+o.name)
+				}
+			}
+		}
+	case fields[0] == "help":
+		return s.candidates(word)
+	case strings.HasPrefix(word, "/"):
+		values = s.childPaths(word)
+	}
+	out := values[:0]
+	for _, v := range values {
+		if strings.HasPrefix(v, word) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (s *session) childPaths(word string) []string {
+	if s.c == nil || s.c.State() != client.Connected {
+		return nil
+	}
+	parent := word[:strings.LastIndexByte(word, '/')]
+	if parent == "" {
+		parent = "/"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionWait)
+	defer cancel()
+	names, _, err := s.children(ctx, s.c, parent, false)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, n := range names {
+		if !strings.ContainsAny(n, " \t\n'\"") {
+			out = append(out, join(parent, n))
+		}
+	}
+	return out
+}

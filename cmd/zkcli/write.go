@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/zkserver/zkserver/client"
+)
+
+// maxTTLMs is the longest time to live, in ms.
+const maxTTLMs = 1<<40 - 1
+
+// fileData reads what --file names.
+func (s *session) fileData(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(s.stdin)
+	}
+	return os.ReadFile(name)
+}
+
+func create(ctx context.Context, s *session, in *invocation) error {
+	args := in.args
+	path := args[0]
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	mode, ttl, err := createMode(in)
+	if err != nil {
+		return err
+	}
+	var data []byte
+	if name, ok := in.opts["file"]; ok {
+		if data, err = s.fileData(name); err != nil {
+			return err
+		}
+		if len(args) > 2 {
+			return usagef("create: data and --file")
+		}
+		args = slices.Insert(slices.Clone(args), 1, "")
+	} else if len(args) > 1 {
+		data = append([]byte{}, args[1]...)
+	}
+	var acl []client.ACL
+	if len(args) > 2 {
+		if acl, err = parseACL(args[2]); err != nil {
+			return err
+		}
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	var final string
+	if in.has("t") {
+		final, _, err = c.CreateTTL(ctx, path, data, mode, ttl, acl...)
+	} else {
+		final, err = c.Create(ctx, path, data, mode, acl...)
+	}
+	if err != nil {
+		return err
+	}
+	if s.p.format == jsonFormat {
+		s.p.value(map[string]any{"path": final})
+		return nil
+	}
+	s.p.note("Created %s", final)
+	return nil
+}
+
+// createMode reads the options in zkCli's combinations.
+func createMode(in *invocation) (client.CreateMode, time.Duration, error) {
+	seq, eph := in.has("s"), in.has("e")
+	if in.has("c") {
+		if seq || eph || in.has("t") {
+			return 0, 0, usagef("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
+		}
+		return client.Container, 0, nil
+	}
+	if t, ok := in.opts["t"]; ok {
+		ms, err := strconv.ParseInt(t, 10, 64)
+		switch {
+		case err != nil:
+			return 0, 0, usagef("ttl %q: want milliseconds", t)
+		case ms < 1 || ms > maxTTLMs:
+			return 0, 0, usagef("ttl must be positive and cannot be larger than: %d", int64(maxTTLMs))
+		case eph:
+			return 0, 0, usagef("TTLs cannot be used with Ephemeral znodes")
+		case seq:
+			return client.PersistentSequentialWithTTL, time.Duration(ms) * time.Millisecond, nil
+		}
+		return client.PersistentWithTTL, time.Duration(ms) * time.Millisecond, nil
+	}
+	switch {
+	case seq && eph:
+		return client.EphemeralSequential, 0, nil
+	case seq:
+		return client.PersistentSequential, 0, nil
+	case eph:
+		return client.Ephemeral, 0, nil
+	}
+	return client.Persistent, 0, nil
+}
+
+func set(ctx context.Context, s *session, in *invocation) error {
+	path := in.args[0]
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	version, err := in.version()
+	if err != nil {
+		return err
+	}
+	var data []byte
+	name, fromFile := in.opts["file"]
+	switch {
+	case fromFile == (len(in.args) == 2):
+		return usageError{in.cmd.usageText()}
+	case fromFile:
+		if data, err = s.fileData(name); err != nil {
+			return err
+		}
+	default:
+		data = []byte(in.args[1])
+	}
+	if in.has("b") {
+		if data, err = base64.StdEncoding.DecodeString(string(data)); err != nil {
+			return usagef("data is not base64: %v", err)
+		}
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	st, err := c.Set(ctx, path, data, version)
+	if err != nil {
+		return err
+	}
+	s.changed(in, path, st)
+	return nil
+}
+
+// changed prints the new stat if it was asked for.
+func (s *session) changed(in *invocation, path string, st client.Stat) {
+	switch {
+	case s.p.format == jsonFormat:
+		s.p.value(map[string]any{"path": path, "stat": toJSON(st)})
+	case in.has("s"):
+		s.p.stat(st)
+	}
+}
+
+func deleteNode(ctx context.Context, s *session, in *invocation) error {
+	path := in.args[0]
+	version, err := in.version()
+	if err != nil {
+		return err
+	}
+	if len(in.args) == 2 {
+		s.p.note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
+		if version, err = parseVersion(in.args[1]); err != nil {
+			return err
+		}
+	}
+	c, err := s.node(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := c.Delete(ctx, path, version); err != nil {
+		return err
+	}
+	if s.p.format == jsonFormat {
+		s.p.value(map[string]any{"path": path, "deleted": 1})
+	}
+	return nil
+}
+
+func deleteAll(ctx context.Context, s *session, in *invocation) error {
+	path := in.args[0]
+	batch := 1000
+	if b, ok := in.opts["b"]; ok {
+		n, err := strconv.Atoi(b)
+		if err != nil || n < 1 {
+			return usagef("batch size %q: want a positive number", b)
+		}
+		batch = n
+	}
+	if path == "/" {
+		return usagef("Arguments are not valid : the root cannot be deleted")
+	}
+	c, err := s.node(ctx, path)
+	if err != nil {
+		return err
+	}
+	deleted, err := s.deleteTree(ctx, c, path, batch)
+	if err != nil {
+		return err
+	}
+	if s.p.format == jsonFormat {
+		s.p.value(map[string]any{"path": path, "deleted": deleted})
+	}
+	return nil
+}
+
+// deleteRounds bounds how often a tree that others change is listed again.
+const deleteRounds = 10
+
+// deleteTree deletes children before their parents, batch by batch. Where others add or delete nodes meanwhile it
+// lists again.
+func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, batch int) (deleted int, err error) {
+	for round := range deleteRounds {
+		var all []string
+		err = s.walk(ctx, c, top, false, func(p string) error { all = append(all, p); return nil })
+		if client.CodeOf(err) == client.ErrNoNode && round > 0 {
+			return deleted, nil
+		}
+		if err != nil {
+			return deleted, err
+		}
+		slices.Reverse(all)
+		for part := range slices.Chunk(all, batch) {
+			ops := make([]client.Op, len(part))
+			for i, p := range part {
+				ops[i] = client.DeleteOp{Path: p, Version: client.AnyVersion}
+			}
+			if _, err = c.Multi(ctx, ops...); err != nil {
+				break
+			}
+			deleted += len(part)
+		}
+		switch client.CodeOf(err) {
+		case client.OK:
+			return deleted, nil
+		case client.ErrNoNode, client.ErrNotEmpty:
+		default:
+			return deleted, err
+		}
+	}
+	return deleted, err
+}
+
+func setACL(ctx context.Context, s *session, in *invocation) error {
+	path := in.args[0]
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	acl, err := parseACL(in.args[1])
+	if err != nil {
+		return err
+	}
+	version, err := in.version()
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	if in.has("R") {
+		return s.setACLs(ctx, c, path, acl, version)
+	}
+	st, err := c.SetACL(ctx, path, acl, version)
+	if err != nil {
+		return err
+	}
+	s.changed(in, path, st)
+	return nil
+}
+
+// setACLs goes on where one node refuses; the first refusal is the command's.
+func (s *session) setACLs(ctx context.Context, c *client.Client, top string, acl []client.ACL, version int32) error {
+	var first error
+	set := 0
+	err := s.walk(ctx, c, top, false, func(p string) error {
+		_, err := c.SetACL(ctx, p, acl, version)
+		switch {
+		case err == nil:
+			set++
+		case client.CodeOf(err) == client.ErrNoNode && p != top:
+		default:
+			if exitCode(err, false) == exitNoConnection {
+				return err
+			}
+			s.p.failure(err)
+			if first == nil {
+				first = err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if s.p.format == jsonFormat {
+		s.p.value(map[string]any{"path": top, "changed": set})
+	}
+	if first != nil {
+		return &shownError{first}
+	}
+	return nil
+}
+
+func addAuth(ctx context.Context, s *session, in *invocation) error {
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.AddAuth(ctx, in.args[0], []byte(in.args[1]))
+	if client.CodeOf(err) == client.ErrAuthFailed {
+		var ce *client.Error
+		if errors.As(err, &ce) {
+			return &client.Error{Op: ce.Op, Path: in.args[0], Code: ce.Code}
+		}
+	}
+	if err == nil && s.p.format == jsonFormat {
+		s.p.value(map[string]any{"scheme": in.args[0]})
+	}
+	return err
+}
