@@ -1,0 +1,329 @@
+package replica
+
+import (
+	"github.com/zkserver/zkserver/election"
+	"github.com/zkserver/zkserver/server/peer"
+	"github.com/zkserver/zkserver/zab"
+)
+
+// maxHeldBytes bounds the undelivered entries held in memory; beyond it durable ones are read again from the log.
+const maxHeldBytes = 64 << 20
+
+// stepCore feeds the zab core. Requests prepared before are proposed first, so that the core sees everything in the
+// order in which it happened. What comes of it is absorbed once for all inputs of a run, in Ready.
+func (m *Machine) stepCore(in zab.Input) {
+	if m.lead != nil && len(m.lead.batch) > 0 {
+		m.lead.propose()
+	}
+	m.core.Step(in)
+}
+
+// absorb takes the core's batches until it has none.
+func (m *Machine) absorb() {
+	for {
+		b, ok := m.core.Ready()
+		m.lease = b.Lease
+		if !ok {
+			return
+		}
+		if b.Gen != m.gen {
+			m.gen, m.gates = b.Gen, nil
+		}
+		for i := range b.Persist {
+			m.persist(&b.Persist[i])
+		}
+		for _, o := range b.Send {
+			m.send(o.Link, o.Msg)
+		}
+		for _, g := range b.SendWhen {
+			if g.Seq <= m.durable {
+				m.send(g.Link, g.Msg)
+			} else {
+				m.gates = append(m.gates, gate{gen: b.Gen, Gated: g})
+			}
+		}
+		if b.Deliver != 0 {
+			m.deliver(b.Deliver)
+		}
+		m.eff.Reads = append(m.eff.Reads, b.Reads...)
+		for _, ev := range b.Events {
+			m.event(ev)
+		}
+	}
+}
+
+// persist notes what an op will make of the log, and passes it on.
+func (m *Machine) persist(op *zab.PersistOp) {
+	if op.Install != nil {
+		// Their watches cannot be told what the snapshot skips (interleavings 7).
+		m.closeAll(reasonSnapshot)
+		m.installed(op.Install)
+	}
+	if op.Truncate != nil {
+		m.truncate(*op.Truncate)
+	}
+	if n := len(op.Append); n > 0 {
+		if len(m.log) == 0 {
+			m.logAfter = m.last
+		}
+		m.log = append(m.log, op.Append...)
+		for i := range op.Append {
+			m.heldBytes += len(op.Append[i].Data)
+		}
+		m.last = op.Append[n-1].Zxid
+		m.appended = append(m.appended, appended{seq: op.Seq, last: m.last})
+		m.release()
+	}
+	m.eff.Persist = append(m.eff.Persist, *op)
+}
+
+func (m *Machine) truncate(to zab.Zxid) {
+	n := len(m.log)
+	for n > 0 && m.log[n-1].Zxid > to {
+		n--
+		m.heldBytes -= len(m.log[n].Data)
+	}
+	m.log = m.log[:n:n]
+	m.last = to
+	m.logAfter = min(m.logAfter, to)
+	m.durableLast = min(m.durableLast, to)
+	for i := range m.appended {
+		m.appended[i].last = min(m.appended[i].last, to)
+	}
+}
+
+// drop forgets the first n held entries.
+func (m *Machine) drop(n int) {
+	for i := range m.log[:n] {
+		m.heldBytes -= len(m.log[i].Data)
+	}
+	m.log = m.log[n:]
+}
+
+// release keeps the memory of undelivered entries bounded (I13): what is durable can be read again from the log.
+func (m *Machine) release() {
+	n, size := 0, m.heldBytes
+	for size > maxHeldBytes && n < len(m.log) && m.log[n].Zxid <= m.durableLast {
+		size -= len(m.log[n].Data)
+		n++
+	}
+	if n > 0 {
+		m.logAfter = m.log[n-1].Zxid
+		m.drop(n)
+	}
+}
+
+func (m *Machine) installed(in *zab.Install) {
+	if in.Common < m.last {
+		m.truncate(max(in.Common, in.Zxid))
+	}
+	n := 0
+	for n < len(m.log) && m.log[n].Zxid <= in.Zxid {
+		n++
+	}
+	m.drop(n)
+	m.last = max(m.last, in.Zxid)
+	m.logAfter = max(m.logAfter, in.Zxid)
+	m.delivered = max(m.delivered, in.Zxid)
+}
+
+// deliver hands over what is committed, each transaction once.
+func (m *Machine) deliver(upto zab.Zxid) {
+	if upto <= m.delivered {
+		return
+	}
+	n := 0
+	for n < len(m.log) && m.log[n].Zxid <= upto {
+		n++
+	}
+	held := min(max(m.logAfter, m.delivered), upto)
+	d := &m.eff.Deliver
+	switch {
+	case d.Upto == 0:
+		*d = Delivery{After: m.delivered, Held: held, Entries: m.log[:n:n]}
+	case len(d.Entries) == 0:
+		d.Held, d.Entries = held, m.log[:n:n]
+	default:
+		d.Entries = append(d.Entries, m.log[:n]...)
+	}
+	d.Upto = upto
+	m.counts.Commits += uint64(n)
+	m.drop(n)
+	m.delivered = upto
+	m.logAfter = max(m.logAfter, upto)
+}
+
+func (m *Machine) persisted(in Persisted) {
+	m.durable = max(m.durable, in.Seq)
+	n := 0
+	for n < len(m.appended) && m.appended[n].seq <= m.durable {
+		m.durableLast = m.appended[n].last
+		n++
+	}
+	m.appended = m.appended[n:]
+	keep := m.gates[:0]
+	for _, g := range m.gates {
+		switch {
+		case g.gen != m.gen:
+		case g.Seq <= m.durable:
+			m.send(g.Link, g.Msg)
+		default:
+			keep = append(keep, g)
+		}
+	}
+	m.gates = keep
+	m.stepCore(zab.Persisted{Seq: in.Seq, Gen: in.Gen})
+}
+
+// send puts a message on its way, with what must go before it on that link.
+func (m *Machine) send(l zab.Link, msg peer.Message) {
+	switch msg := msg.(type) {
+	case *zab.Pong:
+		m.beforePong(l)
+	case *zab.TimeoutNow:
+		m.handBack(l)
+	case *zab.Goodbye:
+		if msg.Reason == zab.ReasonHandOver {
+			m.handBack(l)
+		}
+	}
+	m.eff.Send = append(m.eff.Send, Outbound{l, msg})
+}
+
+// handBack names the last request taken from a link, before the word that ends the leadership: what is above it was
+// never prepared, and what is not, is committed (interleavings 9).
+func (m *Machine) handBack(l zab.Link) {
+	if m.lead != nil {
+		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.HandOverMark{LastSeq: m.lead.taken[l]}})
+	}
+}
+
+// event takes what the zab core reports.
+func (m *Machine) event(ev zab.Event) {
+	switch ev := ev.(type) {
+	case zab.RoleChanged:
+		m.eff.Notices = append(m.eff.Notices, ev)
+		m.roleChanged(ev)
+	case zab.Serving:
+		m.eff.Notices = append(m.eff.Notices, ev)
+		m.served(ev)
+	case zab.SyncDone:
+		m.syncDone(ev)
+	case zab.NeedSnapshot, zab.CancelSnapshot:
+		m.eff.Snapshots = append(m.eff.Snapshots, ev)
+	case zab.StreamSnapshot:
+		m.counts.SnapSyncs++
+		m.eff.Snapshots = append(m.eff.Snapshots, ev)
+	case zab.CutLink:
+		m.eff.Cut = append(m.eff.Cut, ev)
+	case zab.Campaign:
+		m.campaign = true
+	case zab.HandOverGivenUp:
+		m.eff.Notices = append(m.eff.Notices, ev)
+		if m.lead != nil {
+			m.lead.handing = false
+		}
+		if m.leaving.asked {
+			m.leaveSoon()
+		}
+	case zab.HandedOver:
+		m.eff.Notices = append(m.eff.Notices, ev)
+		if m.leaving.asked {
+			m.leaveSoon()
+		}
+	case zab.Fatal:
+		m.eff.Fatal = &ev
+	default: // Alarm
+		m.eff.Notices = append(m.eff.Notices, ev)
+	}
+}
+
+// roleChanged begins a new generation: what the old one owed is settled.
+func (m *Machine) roleChanged(ev zab.RoleChanged) {
+	if ev.Role == m.role && ev.Role != zab.Looking && ev.Leader == m.leader {
+		m.epoch = ev.Epoch // it became known
+		return
+	}
+	m.settle()
+	m.setServing(false)
+	m.lead = nil
+	m.learner = learner{}
+	m.role, m.leader, m.epoch = ev.Role, ev.Leader, ev.Epoch
+	switch ev.Role {
+	case zab.Looking:
+		m.wantLook = true
+		if ev.Reason == zab.ReasonHandOver {
+			m.successor, m.leader = ev.Leader, 0
+			m.campaign = m.campaign || ev.Leader == m.boot.Zab.Self
+		}
+	case zab.Leading:
+		m.lead = newLeadership(m)
+		m.stepElection(election.Chosen{Role: ev.Role})
+	default:
+		m.stepElection(election.Chosen{Role: ev.Role})
+	}
+}
+
+// served follows the zab core's word on whether clients may be served.
+func (m *Machine) served(ev zab.Serving) {
+	if ev.Epoch != 0 {
+		m.epoch = ev.Epoch
+	}
+	m.setServing(ev.On)
+	if !ev.On {
+		return
+	}
+	m.stepElection(election.Settled{Role: m.role, Leader: m.leader, Epoch: m.epoch})
+}
+
+func (m *Machine) setServing(on bool) {
+	if m.serving && !on {
+		m.idleSince = m.now
+	}
+	m.serving = on
+	if on {
+		m.refusing = false
+	}
+}
+
+// look starts an election once everything that was issued to the disk is durable (interleavings 3).
+func (m *Machine) look() bool {
+	if !m.wantLook || !m.core.BarrierPassed() || m.leaving.on {
+		return false
+	}
+	m.wantLook = false
+	m.counts.Looking++
+	in := election.Look{
+		Last: m.core.LastLogged(), Current: m.core.Hard().Current, Ensemble: m.core.Ensemble(),
+		Transaction: m.core.HasTransaction(), NeedSnap: m.core.NeedSnap(), Campaign: m.campaign, Successor: m.successor,
+	}
+	m.campaign, m.successor = false, 0
+	m.stepElection(in)
+	return true
+}
+
+func (m *Machine) stepElection(in election.Input) {
+	m.elect.Step(in)
+	for {
+		b, ok := m.elect.Ready()
+		if !ok {
+			return
+		}
+		for _, o := range b.Send {
+			if l, up := m.links[o.To]; up {
+				n := o.N
+				m.eff.Send = append(m.eff.Send, Outbound{l, &n})
+			}
+		}
+		for _, r := range b.Refused {
+			m.eff.Notices = append(m.eff.Notices, r)
+		}
+		if b.Decided != nil {
+			m.counts.Elections++
+			m.stepCore(zab.Elected{Leader: b.Decided.Leader})
+		}
+		if b.Abandon != "" {
+			m.stepCore(zab.StepDown{Reason: b.Abandon})
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package replica
+
+import (
+	"crypto/subtle"
+
+	"github.com/zkserver/zkserver/server/peer"
+	"github.com/zkserver/zkserver/zab"
+	"github.com/zkserver/zkserver/znode"
+)
+
+// leadership is what this server holds as leader: the preparer with its overlay, the owners and clocks of all sessions
+// and what others have sent. It dies with the role, the overlay too.
+type leadership struct {
+	m       *Machine
+	ready   bool // clients are served: the tree has the whole initial history
+	handing bool // a hand-over is under way: nothing is prepared
+
+	prep   *znode.Preparer
+	queue  []queued // from the links, in order
+	batch  []zab.Entry
+	bytes  int    // of batch
+	arena  []byte // encoded transactions
+	closed []closing
+	taken  map[zab.Link]uint64 // origin seq of the last request prepared for each link
+	clocks
+}
+
+// queued is a message of a link: a decoded request, or something else that must not overtake requests.
+type queued struct {
+	link zab.Link
+	req  *znode.Request
+	msg  peer.Message
+}
+
+type closing struct {
+	zxid    zab.Zxid
+	session int64
+}
+
+func newLeadership(m *Machine) *leadership {
+	return &leadership{m: m, taken: map[zab.Link]uint64{}, clocks: newClocks(m.boot.Zab.Self)}
+}
+
+// leadAll prepares everything that waits: this server's own and what came over the links.
+func (m *Machine) leadAll() {
+	l := m.lead
+	if !m.serving || !l.open() {
+		return
+	}
+	if !l.ready {
+		l.begin()
+	}
+	m.takeAttaches(func(in Attach) {
+		ok, timeout, t := l.revalidate(znode.Origin{
+			Server: uint64(m.boot.Zab.Self), Instance: uint64(m.boot.Process), Conn: in.Conn, Seq: in.Seq,
+		}, in.Session, in.Password, in.Timeout, in.Again)
+		m.attached(in, ok, timeout, t)
+	})
+	m.takeParked(l.open, func(r *znode.Request) {
+		if r.Op == znode.OpSync {
+			m.waiting.push(waiting{req: r})
+			m.stepCore(zab.SyncRead{ID: r.Origin.Seq})
+			return
+		}
+		if z, ok := l.take(r); ok {
+			m.waiting.push(waiting{req: r, zxid: z})
+		} else {
+			m.closeConn(r.Origin.Conn, reasonMoved)
+		}
+	})
+	for len(l.queue) > 0 && l.open() {
+		x := l.queue[0]
+		l.queue = l.queue[1:]
+		l.serve(x)
+	}
+	for len(l.due) > 0 && l.open() {
+		l.expire(l.due[0])
+		l.due = l.due[1:]
+	}
+	l.propose()
+}
+
+// open reports whether something may be prepared now.
+func (l *leadership) open() bool {
+	if l.handing {
+		return false
+	}
+	if len(l.batch) > 0 {
+		return true
+	}
+	_, ok := l.m.core.NextZxid()
+	return ok
+}
+
+// begin starts preparing.
+func (l *leadership) begin() {
+	m := l.m
+	t := m.boot.Tree.RLock()
+	l.prep = znode.NewPreparer(t)
+	t.Sessions(func(s znode.Session) bool {
+		l.add(s)
+		return true
+	})
+	m.boot.Tree.RUnlock()
+	l.ready = true
+	l.declared(zab.Link{}, m.owners())
+}
+
+// serve handles one message of a link.
+func (l *leadership) serve(x queued) {
+	m := l.m
+	if m.links[x.link.Peer] != x.link {
+		return // its sender knows that the link is gone
+	}
+	switch msg := x.msg.(type) {
+	case nil:
+		if _, ok := l.take(x.req); ok {
+			l.taken[x.link] = x.req.Origin.Seq
+		} else {
+			m.eff.Send = append(m.eff.Send, Outbound{x.link, &peer.ForwardReject{
+				Origin: peer.Origin{
+					Server: zab.ServerID(x.req.Origin.Server), Instance: zab.ID(x.req.Origin.Instance),
+					Conn: x.req.Origin.Conn, Seq: x.req.Origin.Seq,
+				},
+				Reason: peer.RejectMoved,
+			}})
+		}
+	case *zab.SyncRequest:
+		m.stepCore(zab.Received{Link: x.link, Msg: msg})
+	case *peer.Revalidate:
+		o := znode.Origin{
+			Server: uint64(msg.Origin.Server), Instance: uint64(msg.Origin.Instance),
+			Conn: msg.Origin.Conn, Seq: msg.Origin.Seq,
+		}
+		ok, timeout, t := l.revalidate(o, msg.Session, msg.Password, msg.Timeout, msg.Again)
+		m.eff.Send = append(m.eff.Send, Outbound{x.link, &peer.RevalidateResult{
+			ID: msg.ID, Valid: ok, Timeout: timeout, Ticket: peerTicket(t),
+		}})
+	case *peer.Touches:
+		l.touch(x.link.Peer, msg.Sessions)
+		l.heard[x.link.Peer] = l.clock
+	case *peer.Tickets:
+		l.declared(x.link, msg.Owners)
+	}
+}
+
+// take prepares a request of a client unless a newer owner has its session; then it gets no transaction.
+func (l *leadership) take(r *znode.Request) (zab.Zxid, bool) {
+	if r.Op == znode.OpCreateSession {
+		return l.create(r), true
+	}
+	s := l.sessions[r.Session]
+	if s != nil {
+		if ticketLess(r.Ticket, s.Ticket) {
+			return 0, false
+		}
+		s.Ticket, s.last = r.Ticket, l.clock
+		s.server = zab.ServerID(r.Origin.Server)
+	}
+	return l.prepare(r), true
+}
+
+// create makes a new session: the leader draws its password and its first ticket, and another id where it is taken.
+func (l *leadership) create(r *znode.Request) zab.Zxid {
+	for l.sessions[r.Session] != nil || r.Session == 0 {
+		r.Session++
+	}
+	l.m.boot.Random(r.Password[:])
+	r.Ticket = l.drawTicket()
+	z := l.prepare(r)
+	s := l.add(znode.Session{ID: r.Session, Timeout: r.Timeout, Password: r.Password, Ticket: r.Ticket})
+	s.server, s.owner = zab.ServerID(r.Origin.Server), r.Origin
+	return z
+}
+
+// prepare makes the transaction of a request and adds it to the next proposal.
+func (l *leadership) prepare(r *znode.Request) zab.Zxid {
+	m := l.m
+	var z zab.Zxid
+	if n := len(l.batch); n > 0 {
+		z = l.batch[n-1].Zxid + 1
+	} else {
+		z, _ = m.core.NextZxid() // the caller has seen that it is open
+	}
+	m.boot.Tree.RLock()
+	txn := l.prep.Prepare(r, int64(z), m.wall)
+	m.boot.Tree.RUnlock()
+	if txn.Type == znode.OpCloseSession {
+		if s := l.sessions[txn.Session]; s != nil {
+			s.closing = true
+			l.closed = append(l.closed, closing{z, txn.Session})
+		}
+	}
+	if cap(l.arena)-len(l.arena) < 1<<12 {
+		l.arena = make([]byte, 0, 1<<16)
+	}
+	at := len(l.arena)
+	l.arena = znode.AppendTxn(l.arena, txn)
+	data := l.arena[at:len(l.arena):len(l.arena)]
+	l.batch = append(l.batch, zab.Entry{Zxid: z, Data: data, Value: txn})
+	l.bytes += len(data)
+	return z
+}
+
+// propose hands what has been prepared to the core, as one proposal.
+func (l *leadership) propose() {
+	if len(l.batch) == 0 {
+		return
+	}
+	c := &l.m.counts
+	c.Proposals += uint64(len(l.batch))
+	c.LastProposalBytes = l.bytes
+	c.MaxProposalBytes = max(c.MaxProposalBytes, l.bytes)
+	if c.MinProposalBytes == 0 || l.bytes < c.MinProposalBytes {
+		c.MinProposalBytes = l.bytes
+	}
+	in := zab.Propose{Entries: l.batch}
+	l.batch, l.bytes = nil, 0
+	l.m.core.Step(in)
+}
+
+// expire ends a session whose time is over.
+func (l *leadership) expire(id int64) {
+	s := l.sessions[id]
+	if s == nil || s.closing || l.horizon(s.server) < s.deadline() {
+		return // gone, or touched since
+	}
+	l.m.counts.Expired++
+	l.prepare(&znode.Request{Op: znode.OpCloseSession, Session: id, Ticket: s.Ticket})
+}
+
+// revalidate answers whether a session lives and makes the asking connection its owner. A wrong password disturbs
+// nobody.
+func (l *leadership) revalidate(o znode.Origin, id int64, password []byte, timeout int32, again bool) (bool, int32, znode.Ticket) {
+	s := l.sessions[id]
+	if s == nil || s.closing {
+		return false, 0, znode.Ticket{}
+	}
+	if again {
+		if s.owner.Seq != 0 && (s.owner.Server != o.Server || s.owner.Instance != o.Instance || s.owner.Conn != o.Conn) {
+			return false, 0, znode.Ticket{}
+		}
+		s.last = l.clock
+		return true, s.Timeout, s.Ticket
+	}
+	if subtle.ConstantTimeCompare(s.Password[:], password) != 1 {
+		return false, 0, znode.Ticket{}
+	}
+	s.Ticket = l.drawTicket()
+	if s.server != 0 && s.server != zab.ServerID(o.Server) {
+		l.evict(s.server, id, s.Ticket)
+	}
+	s.server, s.owner, s.Timeout, s.last = zab.ServerID(o.Server), o, timeout, l.clock
+	return true, timeout, s.Ticket
+}
+
+// evict tells the server of a former owner.
+func (l *leadership) evict(server zab.ServerID, id int64, below znode.Ticket) {
+	e := peer.Evict{Session: id, Below: peerTicket(below)}
+	if server == l.m.boot.Zab.Self {
+		l.m.eff.Evict = append(l.m.eff.Evict, e)
+	} else if link, up := l.m.links[server]; up {
+		l.m.eff.Send = append(l.m.eff.Send, Outbound{link, &e})
+	}
+}
+
+// declared takes what a server says of its connections' tickets after a leader change: the highest wins.
+func (l *leadership) declared(link zab.Link, owners []peer.Owner) {
+	server := link.Peer
+	if server == 0 {
+		server = l.m.boot.Zab.Self
+	}
+	for _, o := range owners {
+		s, t := l.sessions[o.Session], nodeTicket(o.Ticket)
+		if s == nil {
+			continue
+		}
+		if ticketLess(t, s.Ticket) {
+			l.evict(server, o.Session, s.Ticket)
+			continue
+		}
+		if s.server != 0 && s.server != server && ticketLess(s.Ticket, t) {
+			l.evict(s.server, o.Session, t)
+		}
+		s.Ticket, s.server, s.last = t, server, l.clock
+		s.owner = znode.Origin{
+			Server: uint64(o.Origin.Server), Instance: uint64(o.Origin.Instance), Conn: o.Origin.Conn, Seq: o.Origin.Seq,
+		}
+		if o.Timeout > 0 {
+			s.Timeout = o.Timeout
+		}
+	}
+	l.heard[server] = l.clock
+}
+
+// appliedUpTo drops what the overlay and the table held for transactions that the tree has now.
+func (l *leadership) appliedUpTo(z zab.Zxid) {
+	if !l.ready {
+		return
+	}
+	l.prep.Applied(int64(z))
+	n := 0
+	for n < len(l.closed) && l.closed[n].zxid <= z {
+		delete(l.sessions, l.closed[n].session)
+		n++
+	}
+	l.closed = l.closed[n:]
+}
+
+func (l *leadership) linkDown(link zab.Link) {
+	delete(l.taken, link)
+	delete(l.heard, link.Peer)
+	keep := l.queue[:0]
+	for _, q := range l.queue {
+		if q.link != link {
+			keep = append(keep, q)
+		}
+	}
+	l.queue = keep
+}

@@ -1,0 +1,125 @@
+package replica
+
+import (
+	"github.com/zkserver/zkserver/server/peer"
+	"github.com/zkserver/zkserver/zab"
+	"github.com/zkserver/zkserver/znode"
+)
+
+// learner is what this server owes to the leader it follows. It dies with the role.
+type learner struct {
+	declared zab.Link // where the tickets of this server's connections have been declared
+	handOver bool     // the leader is handing over: send nothing more to it
+	touches  []peer.Touch
+}
+
+// forwardAll sends to the leader what waits here.
+func (m *Machine) forwardAll() {
+	l, up := m.links[m.leader]
+	if !up || m.learner.handOver || len(m.parked) == 0 && len(m.unsent) == 0 {
+		return
+	}
+	m.declare(l)
+	m.takeAttaches(func(in Attach) {
+		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Revalidate{
+			ID: in.Seq, Session: in.Session, Password: in.Password, Timeout: in.Timeout, Again: in.Again,
+			Origin: peer.Origin{Server: m.boot.Zab.Self, Instance: m.boot.Process, Conn: in.Conn, Seq: in.Seq},
+		}})
+	})
+	var buf []byte
+	m.takeParked(func() bool { return true }, func(r *znode.Request) {
+		m.waiting.push(waiting{req: r})
+		if r.Op == znode.OpSync {
+			m.stepCore(zab.SyncRead{ID: r.Origin.Seq})
+			return
+		}
+		if cap(buf)-len(buf) < 1<<10 {
+			buf = make([]byte, 0, 1<<14)
+		}
+		at := len(buf)
+		buf = znode.AppendRequest(buf, r)
+		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Forward{
+			Origin: peer.Origin{
+				Server: zab.ServerID(r.Origin.Server), Instance: zab.ID(r.Origin.Instance),
+				Conn: r.Origin.Conn, Seq: r.Origin.Seq,
+			},
+			Ticket:  peerTicket(r.Ticket),
+			Request: buf[at:len(buf):len(buf)],
+		}})
+	})
+}
+
+// declare tells a new leader once who holds which session here, before any Forward and before the first Pong
+// (interleavings 6).
+func (m *Machine) declare(l zab.Link) {
+	if m.learner.declared == l {
+		return
+	}
+	m.learner.declared = l
+	m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Tickets{Owners: m.owners()}})
+}
+
+// beforePong sends what must be known to the leader when it hears the Pong.
+func (m *Machine) beforePong(l zab.Link) {
+	if l.Peer != m.leader {
+		return
+	}
+	m.declare(l)
+	if len(m.learner.touches) > 0 {
+		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Touches{Sessions: m.learner.touches}})
+		m.learner.touches = nil
+	}
+}
+
+// touchedHere notes which of this server's sessions have been heard from.
+func (m *Machine) touchedHere(ts []peer.Touch) {
+	switch {
+	case m.lead != nil:
+		m.lead.touch(m.boot.Zab.Self, ts)
+	case m.leader != 0:
+		m.learner.touches = append(m.learner.touches, ts...)
+	}
+}
+
+// fromLeader takes what the leader answers.
+func (m *Machine) fromLeader(l zab.Link, msg peer.Message) {
+	switch msg := msg.(type) {
+	case *peer.RevalidateResult:
+		if a := m.attaches[msg.ID]; a != nil {
+			m.attached(a.in, msg.Valid, msg.Timeout, nodeTicket(msg.Ticket))
+		}
+	case *peer.ForwardReject:
+		if msg.Origin.Instance == m.boot.Process && msg.Reason != peer.RejectHandOver {
+			m.closeConn(msg.Origin.Conn, reasonMoved)
+		}
+	case *peer.Evict:
+		m.eff.Evict = append(m.eff.Evict, *msg)
+	case *peer.HandOverMark:
+		m.handedBack(msg.LastSeq)
+	}
+}
+
+// handedBack takes back what a leader that hands over never prepared: everything behind the request it took last.
+// What it took it has committed before it says so (architecture 4.9).
+func (m *Machine) handedBack(last uint64) {
+	m.learner.handOver = true
+	items := m.waiting.all()
+	n := 0
+	for i, x := range items {
+		if x.req.Origin.Seq == last {
+			n = i + 1
+		}
+	}
+	var back []*znode.Request
+	for i := range items {
+		items[i].fated = true
+		if i >= n {
+			back = append(back, items[i].req)
+		}
+	}
+	if last == 0 {
+		n = 0
+	}
+	m.waiting.reset(items[:n:n])
+	m.repark(back)
+}

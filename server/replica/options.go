@@ -1,0 +1,94 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/zkserver/zkserver/election"
+	"github.com/zkserver/zkserver/server/peer"
+	"github.com/zkserver/zkserver/server/session"
+	"github.com/zkserver/zkserver/server/store"
+	"github.com/zkserver/zkserver/server/transport"
+	"github.com/zkserver/zkserver/zab"
+	"github.com/zkserver/zkserver/znode"
+)
+
+// Links is what a replica needs of server/transport. An ensemble of one needs none.
+type Links interface {
+	Send(l zab.Link, msgs ...peer.Message)
+	Cut(l zab.Link, reason zab.Reason, detail string)
+	SendSnapshot(l zab.Link, src transport.SnapshotSource, done func(err error), progress func())
+}
+
+// Options of a Replica. Zero values take the defaults in brackets.
+type Options struct {
+	Self    zab.ServerID
+	Members []zab.Member // with Self
+
+	Store store.Options // Server, Instance, Log and Fatal are filled in
+	Tree  znode.Options
+	// ConfigNode is the text of /zookeeper/config; nil: the node stays empty.
+	ConfigNode []byte
+
+	Zab      zab.Options
+	Election election.Options
+
+	MinSessionTimeout time.Duration // as configured [4 s]
+	FlushInterval     time.Duration // how often the state is made durable while it changes [60 s]
+	ReapInterval      time.Duration // how often containers and TTL nodes are looked at [60 s; negative: never]
+
+	Hub *session.Hub
+	Log zerolog.Logger
+}
+
+// defaults of the host; tuning, not format.
+const (
+	defaultFlushInterval     = 60 * time.Second
+	defaultReapInterval      = 60 * time.Second
+	defaultMinSessionTimeout = 4 * time.Second
+
+	lockBudget      = 5 * time.Millisecond // of the tree's write lock, for what several transactions add up to
+	dirtyPaths      = 4096                 // paths that make the state writer write
+	dirtyBytes      = 8 << 20
+	dirtyInterval   = 100 * time.Millisecond
+	cutInterval     = time.Second
+	touchQuanta     = 3  // quanta between two collections of touched sessions
+	statusQuanta    = 10 // quanta between two publications of the status
+	readBytes       = 1 << 20
+	snapshotPatient = 30 * time.Second // for the state to reach what a snapshot must hold
+)
+
+func (o Options) withDefaults() Options {
+	if o.FlushInterval == 0 {
+		o.FlushInterval = defaultFlushInterval
+	}
+	if o.ReapInterval == 0 {
+		o.ReapInterval = defaultReapInterval
+	}
+	if o.MinSessionTimeout == 0 {
+		o.MinSessionTimeout = defaultMinSessionTimeout
+	}
+	return o
+}
+
+// Validate reports every fault at once.
+func (o Options) Validate() error {
+	var faults []error
+	if o.Hub == nil {
+		faults = append(faults, errors.New("replica: no hub"))
+	}
+	found := false
+	for _, m := range o.Members {
+		found = found || m.ID == o.Self
+	}
+	if !found {
+		faults = append(faults, fmt.Errorf("replica: server %d is not among the members", o.Self))
+	}
+	if o.FlushInterval < 0 || o.MinSessionTimeout < 0 {
+		faults = append(faults, errors.New("replica: a limit is negative"))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,229 @@
+package replica
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkserver/zkserver/server/store"
+	"github.com/zkserver/zkserver/zab"
+	"github.com/zkserver/zkserver/znode"
+)
+
+// dirty is what has changed in the tree since the state writer last copied. It is changed under the tree's write lock
+// and copied under its read lock.
+type dirty struct {
+	paths    map[string]bool // whether the data changed too
+	sessions map[int64]struct{}
+	bytes    int
+	changed  bool
+	size     atomic.Int64 // paths and sessions, for the applier without the lock
+	weight   atomic.Int64 // bytes likewise
+}
+
+func (d *dirty) reset() {
+	d.paths, d.sessions, d.bytes, d.changed = map[string]bool{}, map[int64]struct{}{}, 0, false
+	d.size.Store(0)
+	d.weight.Store(0)
+}
+
+// add notes what a transaction changed.
+func (d *dirty) add(t *znode.Txn, a *znode.Applied) {
+	d.changed = true
+	for i := range a.Changes {
+		c := &a.Changes[i]
+		if data, ok := d.paths[c.Path]; !ok || c.Data && !data {
+			d.paths[c.Path] = c.Data
+		}
+	}
+	for _, id := range a.Sessions {
+		d.sessions[id] = struct{}{}
+	}
+	d.bytes += len(t.Op.Data)
+	for i := range t.Multi {
+		d.bytes += len(t.Multi[i].Data)
+	}
+	d.size.Store(int64(len(d.paths) + len(d.sessions)))
+	d.weight.Store(int64(d.bytes))
+}
+
+// due reports whether the state writer should copy now; over, that the applier must wait for it.
+func (d *dirty) due() bool  { return d.size.Load() >= dirtyPaths || d.weight.Load() >= dirtyBytes }
+func (d *dirty) over() bool { return d.size.Load() >= 2*dirtyPaths || d.weight.Load() >= 2*dirtyBytes }
+
+// stateWriter writes the applied state behind the applier's back: from copies, never ahead of the durable log.
+type stateWriter struct {
+	r     *Replica
+	dirty dirty
+	rest  sync.Mutex // held while it copies or writes; a snapshot install takes it
+	bell  chan struct{}
+	room  chan struct{}
+
+	mu      sync.Mutex
+	cond    sync.Cond
+	written zab.Zxid // handed to the store
+	stopped bool
+
+	minCursor atomic.Uint64 // of the learners, from the loop
+}
+
+func (s *stateWriter) init(r *Replica) {
+	s.r, s.bell, s.room = r, make(chan struct{}, 1), make(chan struct{}, 1)
+	s.cond.L = &s.mu
+	s.dirty.reset()
+}
+
+func (s *stateWriter) run() {
+	defer s.stop()
+	tick := time.NewTicker(dirtyInterval)
+	defer tick.Stop()
+	flushed, cut := time.Now(), time.Now()
+	for {
+		select {
+		case <-s.r.ctx.Done():
+			return
+		case <-s.bell:
+		case <-tick.C:
+		}
+		err := s.write()
+		if now := time.Now(); err == nil && now.Sub(flushed) >= s.r.opts.FlushInterval {
+			flushed = now
+			err = s.flush()
+		} else if err == nil && now.Sub(cut) >= cutInterval {
+			cut = now
+			err = s.cut()
+		}
+		if err != nil {
+			s.r.fatal(err)
+			return
+		}
+	}
+}
+
+// nudge wakes the writer when there is enough to write.
+func (s *stateWriter) nudge() {
+	if s.dirty.due() {
+		s.wake()
+	}
+}
+
+func (s *stateWriter) wake() {
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// waitRoom holds the applier back, without the tree's lock, while the set is full (interleavings 18).
+func (s *stateWriter) waitRoom() {
+	for s.dirty.over() {
+		s.wake()
+		select {
+		case <-s.room:
+		case <-s.r.ctx.Done():
+			return
+		}
+	}
+}
+
+// write copies and writes what is dirty. It waits, without a lock on the tree, until the log covers it.
+func (s *stateWriter) write() error {
+	s.rest.Lock()
+	defer s.rest.Unlock()
+	b := s.copy()
+	if b == nil {
+		return nil
+	}
+	if !s.r.writer.waitDurable(b.Applied) {
+		return nil // stopping: the log has it
+	}
+	if err := s.r.store.WriteState(b); err != nil {
+		return err
+	}
+	s.setWritten(b.Applied)
+	return nil
+}
+
+// copy takes the records of everything dirty, at one zxid.
+func (s *stateWriter) copy() *store.StateBatch {
+	s.r.mu.RLock()
+	defer s.r.mu.RUnlock()
+	d, t := &s.dirty, s.r.tree
+	if !d.changed {
+		return nil
+	}
+	b := &store.StateBatch{Applied: zab.Zxid(t.Applied()), Digests: t.Digests()}
+	b.Nodes = make([]store.StateNode, 0, len(d.paths))
+	for path, data := range d.paths {
+		rec, ok := t.Record(path)
+		b.Nodes = append(b.Nodes, store.StateNode{Path: path, Deleted: !ok, Record: rec, DataToo: data})
+	}
+	for id := range d.sessions {
+		if ses, ok := t.Session(id); ok {
+			b.Sessions = append(b.Sessions, ses)
+		} else {
+			b.EndedSessions = append(b.EndedSessions, id)
+		}
+	}
+	d.reset()
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
+	return b
+}
+
+func (s *stateWriter) flush() error {
+	s.rest.Lock()
+	defer s.rest.Unlock()
+	return s.r.store.FlushState()
+}
+
+// cut drops from the log what no learner and no DIFF window needs.
+func (s *stateWriter) cut() error {
+	s.rest.Lock()
+	defer s.rest.Unlock()
+	base, cut, err := s.r.store.CutLog(zab.Zxid(s.minCursor.Load()))
+	if cut {
+		s.r.inbox.push(Core{zab.LogBase{Base: base}})
+	}
+	return err
+}
+
+// finish writes what is left when everything else has stopped; Close of the store flushes it.
+func (s *stateWriter) finish() error {
+	_, last := s.r.store.LogBounds()
+	b := s.copy()
+	if b == nil || b.Applied > last {
+		return nil
+	}
+	return s.r.store.WriteState(b)
+}
+
+func (s *stateWriter) setWritten(z zab.Zxid) {
+	s.mu.Lock()
+	s.written = max(s.written, z)
+	s.mu.Unlock()
+	s.cond.Broadcast()
+}
+
+func (s *stateWriter) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.cond.Broadcast()
+}
+
+// waitWritten waits until the store's state has reached z; false when this replica stops or it takes too long.
+func (s *stateWriter) waitWritten(z zab.Zxid) bool {
+	timer := time.AfterFunc(snapshotPatient, s.cond.Broadcast)
+	defer timer.Stop()
+	end := time.Now().Add(snapshotPatient)
+	s.wake()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.written < z && !s.stopped && time.Now().Before(end) {
+		s.cond.Wait()
+	}
+	return s.written >= z
+}

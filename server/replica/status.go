@@ -1,0 +1,70 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/zkserver/zkserver/server/store"
+	"github.com/zkserver/zkserver/zab"
+	"github.com/zkserver/zkserver/znode"
+)
+
+// Status is what four-letter words and metrics show of a replica.
+type Status struct {
+	Zab     zab.Status
+	Role    zab.Role
+	Serving bool
+	Single  bool // an ensemble of one
+	Leader  zab.ServerID
+	Epoch   zab.Epoch
+
+	Delivered zab.Zxid
+	Applied   zab.Zxid
+
+	Pending     int // proposed or forwarded, not applied
+	Outstanding int // all of this server's clients' writes that wait
+	Counts      Counts
+
+	Txns             uint64 // applied
+	DigestMismatches uint64
+	Digests          znode.Digests
+	Nodes            int
+	DataSize         int64
+	Ephemerals       int
+	Sessions         int
+	Store            store.Metrics
+	Uptime           time.Duration
+}
+
+// Status returns the present status. The part that belongs to the loop is up to 100 ms old.
+func (r *Replica) Status() Status {
+	s := *r.status.Load()
+	s.Applied = zab.Zxid(r.applied.Load())
+	s.Txns, s.DigestMismatches = r.applier.txnCount.Load(), r.applier.mismatches.Load()
+	t := r.RLock()
+	s.Digests, s.Nodes, s.DataSize = t.Digests(), t.NodeCount(), t.ApproximateDataSize()
+	s.Ephemerals, s.Sessions = t.EphemeralCount(), t.SessionCount()
+	r.RUnlock()
+	s.Store = r.store.Metrics()
+	s.Uptime = time.Since(r.born)
+	return s
+}
+
+// publish is called by the loop.
+func (r *Replica) publish() {
+	s := r.machine.status()
+	s.Single = r.single
+	least := s.Delivered
+	for _, l := range s.Zab.Learners {
+		least = min(least, l.Match)
+	}
+	r.state.minCursor.Store(uint64(least))
+	r.status.Store(&s)
+}
+
+func (m *Machine) status() Status {
+	return Status{
+		Zab: m.core.Status(), Role: m.role, Serving: m.serving, Leader: m.leader, Epoch: m.epoch,
+		Delivered: m.delivered, Applied: m.applied,
+		Pending: m.waiting.len(), Outstanding: m.waiting.len() + len(m.parked), Counts: m.counts,
+	}
+}
