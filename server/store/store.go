@@ -1,8 +1,15 @@
 package store
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/zkserver/zkserver/zab"
-	"github.com/zkserver/zkserver/znode"
 )
 
 // Recovered is what a start found.
@@ -20,108 +27,120 @@ type Recovered struct {
 }
 
 // Store is the handle of both stores. Which goroutine may call what:
-// Persist: the log writer only. WriteState, FlushState: the state writer only, never while an op with Install is in
-// Persist. Everything else: any goroutine.
-type Store struct{}
+//
+//   - Persist: the log writer, one goroutine.
+//   - WriteState and FlushState: the state writer, one goroutine. The host has stopped it before it gives an op with
+//     Install to Persist, and never again hands over a batch copied from the old tree.
+//   - Open, OpenTree, LoadTree, Recovered: before any of the others run; LoadTree also after an Install.
+//   - everything else: any goroutine.
+//
+// After Options.Fatal was called, whatever touches the disk returns that error or never returns.
+type Store struct {
+	o       Options
+	failure *failure
+	cache   *pebble.Cache
+	locks   []io.Closer
+	metrics counters
 
-// Open starts.
-func Open(o Options) (*Store, Recovered, error) { panic("stub") }
+	damageMu  sync.Mutex
+	damagedAt string // file of the last DataCorruption event
 
-// OpenTree is Open and LoadTree; a state that proves damaged while it is loaded is set aside, and the tree comes empty.
-func OpenTree(o Options, newTree func() *znode.Tree) (*Store, Recovered, *znode.Tree, error) {
-	panic("stub")
+	rec      Recovered
+	instance zab.ID
+
+	logDB *pebble.DB
+
+	// logMu serializes the writers of log/ and guards what they own.
+	logMu    sync.Mutex
+	batch    *pebble.Batch // reused; nil after an error
+	window   window
+	writeErr error
+
+	// durable is what the durable log holds. Readers load it; only holders of logMu replace it.
+	durable atomic.Pointer[logState]
+
+	// stateMu is held for reading while the state is used, for writing while it is replaced.
+	stateMu   sync.RWMutex
+	state     *stateDB // nil: none (NeedSnap)
+	stateName string   // as log/ names it
+
+	// snapMu guards the snapshots under way.
+	snapMu  sync.Mutex
+	readers map[*SnapshotReader]struct{}
+	writers map[string]*SnapshotWriter // by directory name; until installed or aborted
+	lastDir uint64                     // highest n of a state directory ever seen
+	closed  bool
+	diskLow atomic.Bool
 }
 
-// Recovered is what Open returned, or after an ErrStateDamaged of LoadTree, what holds now.
-func (s *Store) Recovered() Recovered { panic("stub") }
-
-// LoadTree fills an empty tree from the state in one ordered scan.
-func (s *Store) LoadTree(t *znode.Tree) error { panic("stub") }
-
-// Persist executes ops in order and returns when all are durable. An error is fatal.
-func (s *Store) Persist(ops []zab.PersistOp) error { panic("stub") }
-
-// ReadLog returns entries of (after, upto], at most maxBytes of data but at least one.
-func (s *Store) ReadLog(after, upto zab.Zxid, maxBytes int) (entries []zab.Entry, missing bool, err error) {
-	panic("stub")
-}
+// Recovered is what Open returned or, after an ErrStateDamaged of LoadTree, what holds now.
+func (s *Store) Recovered() Recovered { return s.rec }
 
 // LogBounds returns what the durable log holds: (base, last].
-func (s *Store) LogBounds() (base, last zab.Zxid) { panic("stub") }
-
-// StateNode is one changed path.
-type StateNode struct {
-	Path    string
-	Deleted bool
-	Record  znode.NodeRecord // unless Deleted
-	DataToo bool             // the data changed as well; set it for a created node
+func (s *Store) LogBounds() (base, last zab.Zxid) {
+	l := s.durable.Load()
+	return l.base, l.last
 }
 
-// StateBatch is a copy of what changed up to Applied, taken under one read lock.
-type StateBatch struct {
-	Applied       zab.Zxid
-	Digests       znode.Digests
-	Nodes         []StateNode
-	Sessions      []znode.Session
-	EndedSessions []int64
+func (s *Store) noteDamage(file string) {
+	s.damageMu.Lock()
+	defer s.damageMu.Unlock()
+	s.damagedAt = file
 }
 
-// WriteState commits one batch without a WAL.
-func (s *Store) WriteState(b *StateBatch) error { panic("stub") }
-
-// FlushState makes everything written durable; without changes it does nothing.
-func (s *Store) FlushState() error { panic("stub") }
-
-// DurableApplied is up to where the state is on the disk.
-func (s *Store) DurableApplied() zab.Zxid { panic("stub") }
-
-// CutLog drops what the DIFF window no longer needs.
-func (s *Store) CutLog(minCursor zab.Zxid) (base zab.Zxid, cut bool, err error) { panic("stub") }
-
-// SnapshotReader streams the state at a known zxid.
-type SnapshotReader struct{}
-
-// SnapshotReader begins a snapshot.
-func (s *Store) SnapshotReader() (*SnapshotReader, error) { panic("stub") }
-
-// Zxid of the snapshot.
-func (r *SnapshotReader) Zxid() zab.Zxid { panic("stub") }
-
-// Digests of the snapshot.
-func (r *SnapshotReader) Digests() znode.Digests { panic("stub") }
-
-// Next returns up to maxBytes of the stream; the chunk is valid until the next call.
-func (r *SnapshotReader) Next(maxBytes int) (chunk []byte, done bool, err error) { panic("stub") }
-
-// Close ends it.
-func (r *SnapshotReader) Close() error { panic("stub") }
-
-// SnapshotWriter writes a received stream into a fresh state directory.
-type SnapshotWriter struct{}
-
-// NewSnapshotWriter begins.
-func (s *Store) NewSnapshotWriter(z zab.Zxid) (*SnapshotWriter, error) { panic("stub") }
-
-// Write takes the next bytes of the stream.
-func (w *SnapshotWriter) Write(chunk []byte) error { panic("stub") }
-
-// Finish checks the end, flushes, syncs and returns the directory's name for zab.Install.
-func (w *SnapshotWriter) Finish() (dir string, err error) { panic("stub") }
-
-// Abort removes what was written; also after Finish, as long as it is not installed.
-func (w *SnapshotWriter) Abort() { panic("stub") }
-
-// Metrics are counters since the start, and sizes now.
-type Metrics struct {
-	Syncs     uint64
-	SyncNanos uint64
+func (s *Store) takeDamage() string {
+	s.damageMu.Lock()
+	defer s.damageMu.Unlock()
+	f := s.damagedAt
+	s.damagedAt = ""
+	return f
 }
 
-// Metrics returns them.
-func (s *Store) Metrics() Metrics { panic("stub") }
+// Close ends snapshots, flushes the state and closes both stores. After a fatal error it does nothing: what is on the
+// disk is what a crash leaves.
+func (s *Store) Close() error {
+	if err := s.failure.get(); err != nil {
+		return err
+	}
+	s.snapMu.Lock()
+	if s.closed {
+		s.snapMu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.snapMu.Unlock()
+	s.endSnapshots()
 
-// CheckDisk measures.
-func (s *Store) CheckDisk() (free uint64, low bool) { panic("stub") }
+	var errs []error
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	if s.state != nil {
+		errs = append(errs, s.state.flush(), s.state.db.Close())
+		s.state = nil
+	}
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	if s.batch != nil {
+		errs = append(errs, s.batch.Close())
+		s.batch = nil
+	}
+	errs = append(errs, s.logDB.Close())
+	s.writeErr = ErrClosed
+	s.release()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("store: close: %w", err)
+	}
+	return nil
+}
 
-// Close flushes the state and closes both stores.
-func (s *Store) Close() error { panic("stub") }
+// release gives back what is held besides the databases.
+func (s *Store) release() {
+	for _, l := range s.locks {
+		_ = l.Close() // a lock ends with its descriptor, whatever Close says
+	}
+	s.locks = nil
+	if s.cache != nil {
+		s.cache.Unref()
+		s.cache = nil
+	}
+}
