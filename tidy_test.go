@@ -34,6 +34,9 @@ var arrows = map[string][]string{
 	"server/store":      {"zab", "znode"},
 	"server/transport":  {"zab", "election", "server/peer", "proto/zab/v1"},
 	"server/session":    {"znode", "znode/watch"},
+
+	"server/session/sessiontest": {"znode", "server/session"},
+
 	"server/replica":    {"zab", "election", "znode", "server/peer", "server/session", "server/store", "server/transport"},
 	"server/front":      {"znode", "server/session", "proto/jute"},
 	"server/front/grpc": {"znode", "server/session", "proto/zk/v1"},

@@ -93,6 +93,9 @@ func (c *Conn) Close(r Reason) {
 		return
 	}
 	c.reason = r
+	if r == ReasonSlow || r == ReasonOrder || r == ReasonMalformed {
+		c.hub.stats.dropped.Add(1)
+	}
 	close(c.done)
 	_ = c.sink.Close() // nothing is left to be told to this client
 }

@@ -309,23 +309,19 @@ func (h *Hub) own(c *Conn, r AttachResult) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if old := h.sessions[r.Session]; old != nil && old != c {
-		if less(r.Ticket, old.Ticket()) {
+		if r.Ticket.Less(old.Ticket()) {
 			c.Close(ReasonEvicted)
 			return false
 		}
 		old.Close(ReasonEvicted)
 	}
-	if less(c.Ticket(), r.Ticket) { // a confirmation draws none
+	if c.Ticket().Less(r.Ticket) { // a confirmation draws none
 		c.ticket.Store(&r.Ticket)
 	}
 	c.timeout.Store(r.Timeout)
 	c.session.Store(r.Session)
 	h.sessions[r.Session] = c
 	return true
-}
-
-func less(a, b znode.Ticket) bool {
-	return a.Epoch < b.Epoch || a.Epoch == b.Epoch && a.Number < b.Number
 }
 
 // SessionEnded closes the connection of a session that has ended: after its reply if the connection asked for the end
@@ -350,7 +346,7 @@ func (h *Hub) Evict(session int64, below znode.Ticket) {
 	h.mu.Lock()
 	c := h.sessions[session]
 	h.mu.Unlock()
-	if c != nil && less(c.Ticket(), below) {
+	if c != nil && c.Ticket().Less(below) {
 		c.Close(ReasonEvicted)
 	}
 }
@@ -403,3 +399,6 @@ func (h *Hub) leaseValid() bool { return h.backend.Now() < h.backend.LeaseUntil(
 
 // Serving reports whether the serving lease is valid now.
 func (h *Hub) Serving() bool { return h.leaseValid() }
+
+// LastApplied is the zxid of the last transaction applied to the tree.
+func (h *Hub) LastApplied() int64 { return h.backend.LastApplied() }

@@ -15,7 +15,7 @@ type hubStats struct {
 	minLatency, maxLatency   atomic.Int64 // min is stored plus one: zero is none yet
 	lastSize                 atomic.Int64
 	minSize, maxSize         atomic.Int64 // likewise plus one
-	authFailed               atomic.Int64
+	dropped                  atomic.Int64
 }
 
 // ConnStats are the numbers of one connection, as cons prints them. Latencies are in ms; LastResponse is on the
@@ -38,7 +38,7 @@ func (s *ConnStats) AvgLatency() int64 {
 	return s.total / s.count
 }
 
-func (s *ConnStats) reset() { *s = ConnStats{LastZxid: -1, LastOp: noOp} }
+func (s *ConnStats) reset() { *s = ConnStats{LastZxid: -1, LastCxid: -1, LastOp: noOp} }
 
 // noOp is LastOp of a connection that has not been answered.
 const noOp = znode.Op(-1 << 31)
@@ -49,7 +49,10 @@ func (s *ConnStats) Answered() bool { return s.LastOp != noOp }
 // reply counts a reply to a request of this latency. Under out.mu.
 func (s *ConnStats) reply(r *Reply, lat, now int64) {
 	s.Sent++
-	s.LastOp, s.LastCxid, s.LastResponse, s.LastLatency = r.Op, r.Xid, now, lat
+	s.LastOp, s.LastResponse, s.LastLatency = r.Op, now, lat
+	if r.Xid >= 0 {
+		s.LastCxid = r.Xid // as Java: pings and the like do not count
+	}
 	if r.Zxid > 0 {
 		s.LastZxid = r.Zxid
 	}
@@ -122,6 +125,7 @@ type Stats struct {
 	MinLatency, MaxLatency                   int64
 	AvgLatency                               float64
 	LastSize, MinSize, MaxSize               int64
+	Dropped                                  int64 // connections closed by the server for cause
 }
 
 // Stats reads the numbers.
@@ -132,6 +136,7 @@ func (h *Hub) Stats() Stats {
 		MinLatency: max(0, s.minLatency.Load()-1), MaxLatency: s.maxLatency.Load(),
 		LastSize: s.lastSize.Load(), MinSize: s.minSize.Load() - 1, MaxSize: s.maxSize.Load() - 1,
 	}
+	out.Dropped = s.dropped.Load()
 	if out.MaxSize < 0 {
 		out.LastSize = -1
 	}
