@@ -22,18 +22,18 @@ const module = "github.com/zkserver/zkserver/"
 // arrows lists, for every package, the packages of ours that it may import (ARCHITECTURE.md). A new package needs a
 // row; a new arrow needs a reason.
 var arrows = map[string][]string{
-	"zab":               {},
-	"election":          {"zab"},
-	"znode":             {},
-	"znode/watch":       {"znode"},
-	"proto/jute":        {},
-	"proto/zk/v1":       {},
-	"proto/zab/v1":      {},
-	"server/config":     {"zab"},
-	"server/peer":       {"zab", "election"},
-	"server/store":      {"zab", "znode"},
-	"server/transport":  {"zab", "election", "server/peer", "proto/zab/v1"},
-	"server/session":    {"znode", "znode/watch"},
+	"zab":              {},
+	"election":         {"zab"},
+	"znode":            {},
+	"znode/watch":      {"znode"},
+	"proto/jute":       {},
+	"proto/zk/v1":      {},
+	"proto/zab/v1":     {},
+	"server/config":    {"zab"},
+	"server/peer":      {"zab", "election"},
+	"server/store":     {"zab", "znode"},
+	"server/transport": {"zab", "election", "server/peer", "proto/zab/v1"},
+	"server/session":   {"znode", "znode/watch"},
 
 	"server/session/sessiontest": {"znode", "server/session"},
 

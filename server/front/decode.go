@@ -123,8 +123,8 @@ func (d *decoder) write(r *session.Request) {
 	r.Write = w
 }
 
-// multi: one that does not decode, reads, or has a create with unknown flags is one transaction all the same, refused
-// as a whole (semantics 9).
+// multi: one that does not decode, reads, or has a create with unknown flags (or a TTL's, where there is no TTL) is one
+// transaction all the same, refused as a whole (semantics 9).
 func (d *decoder) multi(r *session.Request) {
 	var b jute.MultiRequest
 	b.Decode(&d.d)
@@ -147,7 +147,7 @@ func (d *decoder) multi(r *session.Request) {
 			s.TTL = o.TTL
 			fallthrough
 		case znode.OpCreate, znode.OpCreate2, znode.OpCreateContainer:
-			if s.Flags < 0 || s.Flags > 6 {
+			if s.Flags < 0 || s.Flags > 6 || s.Flags > 4 && s.Op != znode.OpCreateTTL {
 				r.Write = &znode.Request{TTL: -1, Undecodable: true}
 				return
 			}
