@@ -86,10 +86,12 @@ func (s *stateWriter) run() {
 		case <-tick.C:
 		}
 		err := s.write()
-		if now := time.Now(); err == nil && now.Sub(flushed) >= s.r.opts.FlushInterval {
+		now := time.Now()
+		if err == nil && now.Sub(flushed) >= s.r.opts.FlushInterval {
 			flushed = now
 			err = s.flush()
-		} else if err == nil && now.Sub(cut) >= cutInterval {
+		}
+		if err == nil && now.Sub(cut) >= cutInterval {
 			cut = now
 			err = s.cut()
 		}
