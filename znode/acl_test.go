@@ -1,0 +1,167 @@
+package znode
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestFixACL(t *testing.T) {
+	one := func(scheme, id string) []ACL { return []ACL{{Perms: 31, Scheme: scheme, ID: id}} }
+	auth := []AuthID{{"ip", "127.0.0.1"}, {"digest", "bob:x"}, {"super", ""}, {"digest", "amy:y"}}
+	for _, c := range []struct {
+		name string
+		acl  []ACL
+		auth []AuthID
+		want []ACL // nil: as given
+		code Code
+	}{
+		{name: "null", acl: nil, code: InvalidACL},
+		{name: "empty", acl: []ACL{}, code: InvalidACL},
+		{name: "open", acl: openACL},
+		{name: "odd perms", acl: []ACL{{Perms: -1, Scheme: "world", ID: "anyone"}}},
+		{name: "world other", acl: one("world", "other"), code: InvalidACL},
+		{name: "World", acl: one("World", "anyone"), code: InvalidACL},
+		{name: "auth without ids", acl: one("auth", ""), auth: []AuthID{{"ip", "1.1.1.1"}, {"super", ""}}, code: InvalidACL},
+		{name: "auth", acl: []ACL{{Perms: 1, Scheme: "auth", ID: "x"}, openACL[0]}, auth: auth, want: []ACL{
+			{Perms: 1, Scheme: "digest", ID: "bob:x"}, {Perms: 1, Scheme: "digest", ID: "amy:y"}, openACL[0],
+		}},
+		{name: "auth with a null id", acl: []ACL{{Scheme: "auth", IDNull: true}}, auth: auth[1:2],
+			want: []ACL{{Scheme: "digest", ID: "bob:x"}}},
+		{name: "super", acl: one("super", ""), code: InvalidACL},
+		{name: "x509", acl: one("x509", "CN=a"), code: InvalidACL},
+		{name: "sasl", acl: one("sasl", "bob"), code: InvalidACL},
+		{name: "null scheme", acl: []ACL{{SchemeNull: true, ID: "x"}}, code: InvalidACL},
+		{name: "null world id", acl: []ACL{{Scheme: "world", IDNull: true}}, code: MarshallingError},
+		{name: "null digest id", acl: []ACL{{Scheme: "digest", IDNull: true}}, code: MarshallingError},
+		{name: "null id of no scheme", acl: []ACL{{Scheme: "nosuch", IDNull: true}}, code: InvalidACL},
+		{name: "digest", acl: one("digest", "a:b")},
+		{name: "digest, empty user", acl: one("digest", ":b")},
+		{name: "digest without colon", acl: one("digest", "a"), code: InvalidACL},
+		{name: "digest, empty password", acl: one("digest", "a:"), code: InvalidACL},
+		{name: "digest, three parts", acl: one("digest", "a:b:c"), code: InvalidACL},
+		{name: "digest, empty", acl: one("digest", ""), code: InvalidACL},
+		{name: "ip", acl: one("ip", "127.0.0.1")},
+		{name: "ip bits", acl: one("ip", "127.0.0.0/0")},
+		{name: "ip6", acl: one("ip", "::1/128")},
+		{name: "ip too many bits", acl: one("ip", "127.0.0.1/33"), code: InvalidACL},
+		{name: "ip negative bits", acl: one("ip", "127.0.0.1/-1"), code: InvalidACL},
+		{name: "ip no bits", acl: one("ip", "127.0.0.1/"), code: InvalidACL},
+		{name: "ip 256", acl: one("ip", "256.0.0.1"), code: InvalidACL},
+		{name: "ip short", acl: one("ip", "10.0.0"), code: InvalidACL},
+		{name: "ip long", acl: one("ip", "10.0.0.1.2"), code: InvalidACL},
+		{name: "ip host", acl: one("ip", "host"), code: InvalidACL},
+		{name: "ip6 twice shortened", acl: one("ip", "1::2::3"), code: InvalidACL},
+		{name: "ip6 with ip4", acl: one("ip", "::ffff:1.2.3.4"), code: InvalidACL},
+		{name: "ip6 zone", acl: one("ip", "fe80::1%eth0"), code: InvalidACL},
+		{name: "one bad", acl: []ACL{openACL[0], {Perms: 31, Scheme: "bad", ID: "x"}}, code: InvalidACL},
+		{name: "repeated", acl: []ACL{openACL[0], openACL[0], {Perms: 1, Scheme: "world", ID: "anyone"}, openACL[0]},
+			want: []ACL{openACL[0], {Perms: 1, Scheme: "world", ID: "anyone"}}},
+	} {
+		want := c.want
+		if want == nil && c.code == OK {
+			want = c.acl
+		}
+		if got, code := fixACL(c.acl, c.auth); code != c.code || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %d", c.name, got, code)
+		}
+	}
+}
+
+// A client chooses both factors of what the scheme auth expands to.
+func TestAuthExpansionIsBounded(t *testing.T) {
+	var auth []AuthID
+	for i := range 1000 {
+		auth = append(auth, AuthID{"digest", string(rune('a'+i%26)) + ":" + string(rune(1000+i))})
+	}
+	var acl []ACL
+	for i := range int32(1000) {
+		acl = append(acl, ACL{Perms: i, Scheme: "auth"})
+	}
+	if got, c := fixACL(acl, auth); c != InvalidACL {
+		t.Errorf("%d entries, %d", len(got), c)
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	world := func(perms int32) ACL { return ACL{Perms: perms, Scheme: "world", ID: "anyone"} }
+	bob := []AuthID{{"ip", "127.0.0.1"}, {"digest", "bob:x"}}
+	for _, c := range []struct {
+		name string
+		o    Options
+		acl  []ACL
+		auth []AuthID
+		want bool
+	}{
+		{name: "empty list", want: true},
+		{name: "world", acl: []ACL{world(1)}, want: true},
+		{name: "other permission", acl: []ACL{world(30)}},
+		{name: "skipACL", o: Options{SkipACL: true}, acl: []ACL{world(30)}, want: true},
+		{name: "super", acl: []ACL{world(0)}, auth: []AuthID{{"super", ""}}, want: true},
+		{name: "digest", acl: []ACL{world(30), {Perms: 1, Scheme: "digest", ID: "bob:x"}}, auth: bob, want: true},
+		{name: "other digest", acl: []ACL{{Perms: 1, Scheme: "digest", ID: "bob:y"}}, auth: bob},
+		{name: "digest of another scheme", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "bob:x"}}, auth: bob},
+		{name: "unknown scheme with an equal id", acl: []ACL{{Perms: 1, Scheme: "x509", ID: "a"}}, auth: []AuthID{{"x509", "a"}}},
+		{name: "world:other", acl: []ACL{{Perms: 1, Scheme: "world", ID: "other"}}, auth: []AuthID{{"world", "other"}}},
+		{name: "ip", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "127.0.0.1"}}, auth: bob, want: true},
+		{name: "ip both masked", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "127.1.2.3/8"}}, auth: bob, want: true},
+		{name: "ip odd bits", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "126.0.0.0/7"}}, auth: bob, want: true},
+		{name: "ip all", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "0.0.0.0/0"}}, auth: bob, want: true},
+		{name: "ip other", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "127.0.0.2"}}, auth: bob},
+		{name: "ip family", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "::/0"}}, auth: bob},
+		{name: "ip6", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "fe80::/10"}}, auth: []AuthID{{"ip", "fe81::2"}}, want: true},
+	} {
+		if got := c.o.allowed(c.acl, PermRead, c.auth); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	o := Options{SuperDigest: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}
+	for _, c := range []struct {
+		scheme string
+		data   []byte
+		want   []AuthID
+		code   Code
+	}{
+		{"digest", []byte("bob:pw"), []AuthID{{"digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="}}, OK},
+		{"digest", []byte("amy:pw"), []AuthID{{"digest", "amy:ytedbzoRRPHPjfCmtagR0pUO0cI="}}, OK},
+		{"digest", []byte("nocolon"), []AuthID{{"digest", "nocolon:Ra+cHr2ZoHvBjtNArFGNGlVie4g="}}, OK},
+		{"digest", []byte(""), []AuthID{{"digest", ":2jmj7l5rSw0yVb/vlWAYkK/YBwk="}}, OK},
+		{"digest", []byte("super:test"), []AuthID{{"digest", o.SuperDigest}, {"super", ""}}, OK},
+		{"digest", nil, nil, AuthFailed},
+		{"ip", []byte("x"), []AuthID{{"ip", "10.0.0.9"}}, OK},
+		{"world", []byte("anyone"), nil, AuthFailed},
+		{"sasl", []byte("x"), nil, AuthFailed},
+		{"", []byte("x"), nil, AuthFailed},
+	} {
+		if got, code := Authenticate(c.scheme, c.data, "10.0.0.9", o); code != c.code || !slices.Equal(got, c.want) {
+			t.Errorf("%s %q: %v, %d", c.scheme, c.data, got, code)
+		}
+	}
+	if ids, _ := Authenticate("digest", []byte("super:test"), "", Options{}); len(ids) != 1 {
+		t.Errorf("a super user without a super digest: %v", ids)
+	}
+}
+
+func TestInternedListsAreShared(t *testing.T) {
+	tree := NewTree(Options{})
+	var out Applied
+	acl := func() []ACL {
+		return []ACL{{Perms: 1, Scheme: "world", ID: "anyone"}, {Perms: 31, Scheme: "ip", ID: "::1"}}
+	}
+	apply := func(op TxnOp) {
+		tree.Apply(&Txn{Zxid: tree.Applied() + 1, Type: op.Op, Op: op}, &out)
+	}
+	before := len(tree.acls)
+	apply(TxnOp{Op: OpCreate, Path: "/a", ACL: acl()})
+	apply(TxnOp{Op: OpCreate, Path: "/b", ACL: acl()})
+	if tree.nodes["/a"].acl != tree.nodes["/b"].acl || len(tree.acls) != before+1 {
+		t.Error("equal lists are not shared")
+	}
+	apply(TxnOp{Op: OpDelete, Path: "/a"})
+	apply(TxnOp{Op: OpSetACL, Path: "/b", ACL: openACL, Version: 1})
+	if len(tree.acls) != before {
+		t.Error("an unused list is kept")
+	}
+}
