@@ -49,7 +49,7 @@ func (c *Core) admit(p *peerState) {
 	}
 	own := info.Ensemble != 0 && info.Ensemble == l.ensemble
 	if info.Ensemble != 0 && !own && info.Transaction {
-		if !x.observer && !c.hasTransaction() && l.phase < established {
+		if !c.hasTransaction() && l.phase < established {
 			c.stepDown(ReasonNoSupport, 0) // somebody has data, so there is nothing to found (interleavings 10)
 			return
 		}
@@ -162,11 +162,14 @@ func (c *Core) onAckEpoch(x *learner, m *AckEpoch) {
 	}
 	x.state, x.progress = promised, c.now
 	x.has = extent{base: m.Base, last: m.Last, delivered: m.Delivered, epochs: m.Epochs, needSnap: m.NeedSnap}
-	x.counts = m.Counts && x.counted
+	ahead := summary{m.Current, m.Last}.ahead(c.lead.startEnd)
+	// One with a damaged state cannot lead, so it must not keep others from leading either: where it is ahead it
+	// does not count, and whoever holds committed transactions beside it will be waited for.
+	x.counts = m.Counts && x.counted && !(m.NeedSnap && ahead)
 	if c.lead.phase != promising {
 		return
 	}
-	if x.counted && (summary{m.Current, m.Last}).ahead(c.lead.startEnd) {
+	if x.counted && ahead && !m.NeedSnap {
 		c.stepDown(ReasonBehindLearner, 0)
 		return
 	}

@@ -41,6 +41,7 @@ type node struct {
 	queue   []queued // ops issued, not synced
 	tree    []Entry  // applied, from the beginning of time
 	deliver Zxid     // told to apply
+	loading uint64 // op of a switch whose tree is still to be loaded
 	gated   []Gated
 	gen     uint64
 	reads   []ReadRange
@@ -91,6 +92,7 @@ type ghost struct {
 	proposed map[Zxid]string
 	leader   map[Epoch]ServerID
 	maxCom   Zxid
+	ensemble ID // of the last established leader
 }
 
 func (im *image) last() Zxid {
@@ -216,6 +218,7 @@ func (c *cluster) start(n *node) error {
 		return err
 	}
 	n.core, n.up, n.queue, n.gated, n.reads, n.wants = core, true, nil, nil, nil, nil
+	n.loading = 0
 	n.gen, n.deliver, n.serving, n.lease, n.next, n.look, n.commits = 0, delivered, false, 0, 0, "", delivered
 	n.syncs = map[uint64]Zxid{}
 	if !n.disk.needSnap {
@@ -291,6 +294,9 @@ func (n *node) take() {
 	for _, op := range b.Persist {
 		n.issued.perform(n, op)
 		n.queue = append(n.queue, queued{op, b.Gen})
+		if op.Install != nil {
+			n.loading, n.deliver, n.tree = op.Seq, op.Install.Zxid, nil
+		}
 		if op.Truncate != nil && len(n.tree) > 0 && n.tree[len(n.tree)-1].Zxid > *op.Truncate {
 			c.fault(n, "Z15: truncate to %s below the tree at %s", zx(*op.Truncate), zx(n.tree[len(n.tree)-1].Zxid))
 		}
@@ -456,8 +462,11 @@ func (n *node) release(seq uint64) {
 // apply moves the tree up to max entries towards what was delivered.
 func (n *node) apply(limit int) bool {
 	c := n.c
-	if n.issued.base > 0 && (len(n.tree) == 0 || n.tree[len(n.tree)-1].Zxid < n.issued.base) {
-		n.tree = slices.Clone(n.issued.tree) // a switch: the tree is loaded from the state
+	if n.disk.needSnap || n.loading > 0 && n.queueHas(n.loading) {
+		return false
+	}
+	if n.loading > 0 {
+		n.tree, n.loading = slices.Clone(n.disk.tree), 0 // a switch: the tree is loaded from the state
 	}
 	at := Zxid(0)
 	if k := len(n.tree); k > 0 {
@@ -514,6 +523,7 @@ func (n *node) observe() {
 			c.fault(n, "Z1: leads epoch %d, so does %d", n.core.epoch, old)
 		}
 		if l.phase == established {
+			g.ensemble = l.ensemble
 			for _, e := range g.order {
 				if e.Zxid.Epoch() < n.core.epoch && !n.issued.has(e.Zxid) {
 					c.fault(n, "Z8: leads epoch %d without %s", n.core.epoch, zx(e.Zxid))
@@ -562,6 +572,10 @@ func (c *cluster) propose(n *node, k int) bool {
 func (c *cluster) askSync(n *node, id uint64) {
 	n.syncs[id] = c.ghost.maxCom
 	n.step(SyncRead{id})
+}
+
+func (n *node) queueHas(seq uint64) bool {
+	return slices.ContainsFunc(n.queue, func(q queued) bool { return q.op.Seq == seq })
 }
 
 // answerReads serves log reads from the durable log.
@@ -617,7 +631,7 @@ func (c *cluster) move(t *transfer, ok bool) {
 
 // flushState makes the tree durable in the state store, as far as the durable log covers it (interleavings 4).
 func (n *node) flushState() {
-	if n.disk.needSnap || n.issued.base != n.disk.base || len(n.tree) == 0 {
+	if n.disk.needSnap || n.loading > 0 || len(n.tree) == 0 {
 		return
 	}
 	k := sort.Search(len(n.tree), func(i int) bool { return n.tree[i].Zxid > n.disk.last() })

@@ -25,8 +25,9 @@ type learning struct {
 	pinged   bool          // it does ping
 	progress time.Duration
 
-	snapshot *SyncBegin // to be switched to
-	held     []*Append  // came while the snapshot was not switched to yet
+	snapshot *SyncBegin        // to be switched to
+	arrived  *SnapshotReceived // overtook its SyncBegin: bulk and protocol are two streams
+	held     []Message         // came before the snapshot was switched to
 	heldSize int
 
 	target  Zxid // commit point of UpToDate
@@ -89,6 +90,9 @@ func (c *Core) endLearning(r Reason) {
 
 func (c *Core) receiveAsLearner(m Message) {
 	c.learn.heard = c.now
+	if c.learn.state == installing && c.hold(m) {
+		return
+	}
 	switch m := m.(type) {
 	case *LeaderInfo:
 		c.onLeaderInfo(m)
@@ -189,6 +193,9 @@ func (c *Core) onSyncBegin(m *SyncBegin) {
 			return
 		}
 		l.state, l.snapshot = installing, m
+		if l.arrived != nil {
+			c.onSnapshotReceived(*l.arrived)
+		}
 	default:
 		c.broken(ReasonBadMessage, "sync mode %d", m.Mode)
 	}
@@ -197,20 +204,46 @@ func (c *Core) onSyncBegin(m *SyncBegin) {
 // onSnapshotReceived switches to a snapshot that lies complete and synced on the disk.
 func (c *Core) onSnapshotReceived(in SnapshotReceived) {
 	l := c.learn
-	if l == nil || l.snapshot == nil || in.Link != c.peer(c.leader).link || in.Zxid != l.snapshot.Snapshot {
+	if l == nil || in.Link != c.peer(c.leader).link {
+		return
+	}
+	if l.state == pledged {
+		l.arrived = &in
+		return
+	}
+	if l.state != installing || in.Zxid != l.snapshot.Snapshot {
 		return
 	}
 	m := l.snapshot
-	l.snapshot, l.state, l.progress = nil, catchingUp, c.now
-	seq := c.install(in.Dir, m.Snapshot, m.TruncateTo, m.Epochs)
-	c.ack(seq)
+	l.snapshot, l.arrived, l.state, l.progress = nil, nil, catchingUp, c.now
+	c.ack(c.install(in.Dir, m.Snapshot, m.TruncateTo, m.Epochs))
 	held := l.held
 	l.held, l.heldSize = nil, 0
-	for _, a := range held {
+	for _, m := range held {
 		if c.learn == l {
-			c.onAppend(a)
+			c.receiveAsLearner(m)
 		}
 	}
+}
+
+// hold keeps what belongs behind the snapshot. The leader sends nothing before it has sent the snapshot, so the window
+// bounds it.
+func (c *Core) hold(m Message) bool {
+	l := c.learn
+	switch m := m.(type) {
+	case *Append:
+		for i := range m.Entries {
+			l.heldSize += sizeOf(&m.Entries[i])
+		}
+	case *NewLeader, *UpToDate, *Commit:
+	default:
+		return false
+	}
+	l.heldSize += entryOverhead
+	if l.held = append(l.held, m); l.heldSize > 2*max(c.opts.Window, defaultWindow) {
+		c.broken(ReasonBadMessage, "more than the window before the snapshot")
+	}
+	return true
 }
 
 // onAppend takes a run that must continue the log. One ack a batch says how far the disk is.
@@ -220,14 +253,6 @@ func (c *Core) onAppend(m *Append) {
 		return
 	}
 	switch {
-	case l.state == installing:
-		for i := range m.Entries {
-			l.heldSize += sizeOf(&m.Entries[i])
-		}
-		if l.held = append(l.held, m); l.heldSize > 2*c.opts.Window {
-			c.broken(ReasonBadMessage, "more than the window before the snapshot")
-		}
-		return
 	case l.state < catchingUp:
 		c.broken(ReasonBadMessage, "Append out of place")
 		return
