@@ -53,8 +53,15 @@ const notServing = "This ZooKeeper instance is not currently serving requests"
 // fourLetter answers a word and ends the connection. The connection counts as one while it lasts.
 func (f *Front) fourLetter(nc net.Conn, name string) {
 	sess := f.hub.Open(zkWire{}, newSink(nc), remoteIP(nc).String(), nc.RemoteAddr().String())
-	defer sess.Release()
 	sess.Received(1)
+	err := f.answerWord(nc, name)
+	sess.Release()
+	if err == nil {
+		linger(nc) // a newline or "close" behind the word is swallowed
+	}
+}
+
+func (f *Front) answerWord(nc net.Conn, name string) error {
 	w := knownWords[name]
 	out := &strings.Builder{}
 	switch {
@@ -67,14 +74,13 @@ func (f *Front) fourLetter(nc net.Conn, name string) {
 	default:
 		arg := make([]byte, w.argSize)
 		if _, err := io.ReadFull(nc, arg); err != nil {
-			return
+			return err
 		}
 		w.answer(f, out, arg)
 	}
 	_ = nc.SetWriteDeadline(time.Now().Add(f.opts.Handshake))
-	if _, err := io.WriteString(nc, out.String()); err == nil {
-		linger(nc) // a newline or "close" behind the word is swallowed
-	}
+	_, err := io.WriteString(nc, out.String())
+	return err
 }
 
 // put writes text; the writers here are memory.

@@ -47,11 +47,10 @@ func (z *zkConn) finish(ctx context.Context, reason session.Reason) {
 	z.sess.Close(reason)
 	reason = z.sess.Reason()
 	z.f.log.Debug().Str("client", z.sess.Name()).Int64("session", z.sess.Session()).Str("reason", string(reason)).Msg("connection closed")
+	z.sess.Release()
 	if reason != session.ReasonClient && ctx.Err() == nil {
 		linger(z.nc)
 	}
-	_ = z.nc.Close() // ends a write that still waits
-	z.sess.Release()
 	z.rd.start = z.rd.end
 	z.rd.release()
 }
