@@ -29,7 +29,7 @@ func TestFourLetterWords(t *testing.T) {
 	exact := map[string]string{
 		"ruok": "imok", "ruok\n": "imok", "isro": "rw", "gtmk": "306", "conf": "clientPort=2181\nserverId=1",
 		"dirs": "datadir_size: 12\nlogdir_size: 34\n", "hash": "80: 99\n",
-		"wchs":                                 "1 connections watching 1 paths\nTotal watches:2\n\n",
+		"wchs": "1 connections watching 1 paths\nTotal watches:2\n\n",
 		"dump": "dump is not implemented by this server.\n",
 		"abcd": "",
 	}

@@ -44,10 +44,9 @@ func (f *Front) serveZK(ctx context.Context, nc net.Conn, ip netip.Addr, first [
 
 // finish ends the connection: in order if the server ends it, at once if the client has.
 func (z *zkConn) finish(ctx context.Context, reason session.Reason) {
-	z.sess.Close(reason)
+	z.sess.ReleaseFor(reason)
 	reason = z.sess.Reason()
 	z.f.log.Debug().Str("client", z.sess.Name()).Int64("session", z.sess.Session()).Str("reason", string(reason)).Msg("connection closed")
-	z.sess.Release()
 	if reason != session.ReasonClient && ctx.Err() == nil {
 		linger(z.nc)
 	}

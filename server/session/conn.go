@@ -89,15 +89,22 @@ func (c *Conn) Reason() Reason {
 
 // Close ends the connection at once: what is still in the outbox is lost. The first reason counts.
 func (c *Conn) Close(r Reason) {
+	if c.end(r) {
+		_ = c.sink.Close() // nothing is left to be told to this client
+	}
+}
+
+// end marks the connection as ended; false if it was already.
+func (c *Conn) end(r Reason) bool {
 	if !c.ended.CompareAndSwap(false, true) {
-		return
+		return false
 	}
 	c.reason = r
 	if r == ReasonSlow || r == ReasonOrder || r == ReasonMalformed {
 		c.hub.stats.dropped.Add(1)
 	}
 	close(c.done)
-	_ = c.sink.Close() // nothing is left to be told to this client
+	return true
 }
 
 // Attach asks the backend for a session and waits for the answer.
@@ -247,10 +254,16 @@ func (c *Conn) wake() {
 	}
 }
 
-// Release forgets the connection: its goroutine calls it last, after Close.
-func (c *Conn) Release() {
-	c.Close(ReasonClient)
+// Release forgets the connection, because its client has left: the last call of its goroutine.
+func (c *Conn) Release() { c.ReleaseFor(ReasonClient) }
+
+// ReleaseFor ends the connection, if it has not ended, and forgets it, before its client can see the end.
+func (c *Conn) ReleaseFor(r Reason) {
+	first := c.end(r)
 	c.hub.remove(c)
+	if first {
+		_ = c.sink.Close() // nothing is left to be told to this client
+	}
 	c.mu.Lock()
 	dropped := c.order.Drop()
 	c.mu.Unlock()
