@@ -36,9 +36,8 @@ func (s *session) client(ctx context.Context) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.wait)
 	defer cancel()
 	if s.c == nil {
-		if err := s.dial(ctx, true); err != nil {
-			return nil, err
-		}
+		err := s.dial(ctx, false)
+		return s.c, err
 	}
 	return s.c, connected(ctx, s.c)
 }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/zkserver/zkserver/client"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"zkcli": main})
+}
+
+// TestScripts runs testdata/*.txtar, each against a server of its own; with ZKCLI_TEST_SERVER against that one, which is
+// to be Apache ZooKeeper or zkserver with super user super:test and TTL nodes switched on. $BASE is theirs.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			server := os.Getenv("ZKCLI_TEST_SERVER")
+			if server == "" {
+				addr, stop, err := startFake()
+				if err != nil {
+					return err
+				}
+				env.Defer(stop)
+				server = addr
+			}
+			base := fmt.Sprintf("/zkcli-%d", time.Now().UnixNano())
+			env.Setenv("ZKCLI_SERVER", server)
+			env.Setenv("BASE", base)
+			env.Setenv("TZ", "UTC")
+			return prepare(env, server, base)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"code": code, "envsubst": envsubst},
+	})
+}
+
+// prepare makes the script's node, and removes it afterwards.
+func prepare(env *testscript.Env, server, base string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, server, client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte("super:test")}}})
+	if err != nil {
+		return err
+	}
+	env.Defer(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		s := &session{p: &printer{out: os.Stdout, err: os.Stderr}}
+		if _, err := s.deleteTree(ctx, c, base, 100); err != nil {
+			env.T().Log(err)
+		}
+		_ = c.Close()
+	})
+	_, err = c.Create(ctx, base, nil, client.Persistent)
+	return err
+}
+
+// code CODE PROGRAM ARGS runs a program that has to end with that exit code.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	if err != nil || neg {
+		ts.Fatalf("usage: code N program args")
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// envsubst FILE replaces $VARIABLES in a file of the script's.
+func envsubst(ts *testscript.TestScript, _ bool, args []string) {
+	file := ts.MkAbs(args[0])
+	ts.Check(os.WriteFile(file, []byte(os.Expand(ts.ReadFile(file), ts.Getenv)), 0o666))
+}
