@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"os"
 	"path/filepath"
@@ -582,17 +581,6 @@ func (p *parser) sessionTimeouts() {
 	}
 }
 
-// ConfigSum hashes the voter list: servers with differing ones refuse each other by name.
-func (c *Config) ConfigSum() uint64 {
-	h := fnv.New64a()
-	for _, s := range c.Servers {
-		if !s.Observer {
-			fmt.Fprintf(h, "%d/%d/%d;", s.ID, s.Group, s.Weight)
-		}
-	}
-	return h.Sum64()
-}
-
 // Members lists the ensemble as the cores want it.
 func (c *Config) Members() []zab.Member {
 	out := make([]zab.Member, 0, len(c.Servers))
@@ -610,4 +598,13 @@ func (c *Config) Self() Server {
 		}
 	}
 	return Server{}
+}
+
+// FourLetterWords are the words that are answered; nil is the default set. An explicit list is obeyed exactly, an
+// empty one too.
+func (c *Config) FourLetterWords() []string {
+	if c.WhitelistSet && c.Whitelist == nil {
+		return []string{}
+	}
+	return c.Whitelist
 }

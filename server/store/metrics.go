@@ -10,6 +10,7 @@ type Metrics struct {
 	Syncs        uint64 // of the log
 	SyncTime     time.Duration
 	SyncMax      time.Duration
+	SlowSyncs    uint64 // longer than Options.SlowSync
 	LogBytes     uint64 // written into log/
 	Entries      uint64 // appended
 	EntryBytes   uint64 // their data
@@ -26,6 +27,7 @@ type Metrics struct {
 
 type counters struct {
 	syncs, syncNanos, syncMax     atomic.Uint64
+	slowSyncs                     atomic.Uint64
 	syncSince                     atomic.Int64 // UnixNano of the sync under way, or zero
 	logBytes, entries, entryBytes atomic.Uint64
 	stateBatches, stateBytes      atomic.Uint64
@@ -54,7 +56,7 @@ func (c *counters) syncing(now time.Time) time.Duration {
 func (s *Store) Metrics() Metrics {
 	c := &s.metrics
 	m := Metrics{
-		Syncs: c.syncs.Load(), SyncTime: time.Duration(c.syncNanos.Load()), SyncMax: time.Duration(c.syncMax.Load()),
+		Syncs: c.syncs.Load(), SyncTime: time.Duration(c.syncNanos.Load()), SyncMax: time.Duration(c.syncMax.Load()), SlowSyncs: c.slowSyncs.Load(),
 		LogBytes: c.logBytes.Load(), Entries: c.entries.Load(), EntryBytes: c.entryBytes.Load(),
 		StateBatches: c.stateBatches.Load(), StateBytes: c.stateBytes.Load(),
 		Flushes: c.flushes.Load(), Stalls: c.stalls.Load(), DiskLow: c.diskLow.Load(),

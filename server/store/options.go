@@ -38,6 +38,7 @@ type Options struct {
 
 	MemTable int64         // bytes of a memtable of either store [16 MiB]
 	Cache    int64         // bytes of the block cache that both stores share [8 MiB]
+	NoSync   bool          // forceSync=no: what is acknowledged may be lost when the process or the machine fails
 	SlowSync time.Duration // a sync of the log that takes longer is logged [1 s]
 	LowWater uint64        // bytes: with less free in either directory snapshots are refused [256 MiB]
 
@@ -50,7 +51,7 @@ type Options struct {
 }
 
 const (
-	defaultDiffCount  = 1_000_000
+	DefaultDiffCount  = 1_000_000
 	defaultDiffBytes  = 256 << 20
 	defaultDiffAge    = 24 * time.Hour
 	defaultFlushBytes = 64 << 20
@@ -70,7 +71,7 @@ func (o Options) withDefaults() Options {
 		o.FS = vfs.Default
 	}
 	if o.DiffCount == 0 {
-		o.DiffCount = defaultDiffCount
+		o.DiffCount = DefaultDiffCount
 	}
 	if o.DiffBytes == 0 {
 		o.DiffBytes = defaultDiffBytes

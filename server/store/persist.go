@@ -78,10 +78,7 @@ func (s *Store) commitChange(c *change) error {
 	size := c.batch.Len()
 	start := s.o.Now()
 	s.metrics.syncBegin(start)
-	err := s.logDB.ApplyNoSyncWait(c.batch, pebble.Sync)
-	if err == nil {
-		err = c.batch.SyncWait()
-	}
+	err := s.apply(c.batch)
 	took := s.o.Now().Sub(start)
 	s.metrics.syncEnd(took)
 	if err != nil {
@@ -89,6 +86,7 @@ func (s *Store) commitChange(c *change) error {
 		return s.failure.fail(fmt.Errorf("store: log: sync: %w", err))
 	}
 	if took > s.o.SlowSync {
+		s.metrics.slowSyncs.Add(1)
 		s.o.Log.Warn().Dur("took", took).Int("bytes", size).Msg("slow sync of the log")
 	}
 	c.batch.Reset()
@@ -104,6 +102,17 @@ func (s *Store) commitChange(c *change) error {
 		return s.switchState(c.install)
 	}
 	return nil
+}
+
+// apply makes the batch durable, or with NoSync only written.
+func (s *Store) apply(b *pebble.Batch) error {
+	if s.o.NoSync {
+		return s.logDB.Apply(b, pebble.NoSync)
+	}
+	if err := s.logDB.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return err
+	}
+	return b.SyncWait()
 }
 
 // execute adds one op to the batch. An error leaves the batch useless.

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/zkserver/zkserver/proto/jute"
+)
+
+// write makes n transactions through a server, pipelined.
+func write(t *testing.T, p *proc, path string, n int) {
+	t.Helper()
+	c := mustDial(t, p.addr, 20*time.Second)
+	defer c.c.Close()
+	if _, err := c.call(jute.OpCreate, create(path, ""), nil); err != nil {
+		t.Fatal(err)
+	}
+	const run = 100
+	for sent := 1; sent < n; {
+		var b []byte
+		k := min(run, n-sent)
+		for i := range k {
+			b, _ = c.appendRequest(b, jute.OpSetData, set(path, strconv.Itoa(sent+i)))
+		}
+		if _, err := c.c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		for range k {
+			if f, err := c.recv(20 * time.Second); err != nil || f.header.Err != 0 {
+				t.Fatal(f.header.Err, err)
+			}
+		}
+		sent += k
+	}
+}
+
+// syncs is how often the leader has synchronized a learner by DIFF and by SNAP.
+func syncs(t *testing.T, leader *proc) (diff, snap int) {
+	t.Helper()
+	for key, v := range map[string]*int{"zk_diff_count": &diff, "zk_snap_count": &snap} {
+		n, err := strconv.Atoi(leader.mntr(key))
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		*v = n
+	}
+	return diff, snap
+}
+
+// TestCatchUpByDiff: a follower, and an observer, that were away for 1, 1,000 and many transactions come back by DIFF.
+func TestCatchUpByDiff(t *testing.T) {
+	ps := newEnsemble(t, 4, 1, "")
+	startAll(ps)
+	leader := leaderOf(t, ps)
+	follower := ps[leader.id%3]
+	for _, away := range []*proc{follower, ps[3]} {
+		for _, n := range []int{1, 1000, rounds(20_000, 200_000)} {
+			diff, snap := syncs(t, leader)
+			away.kill()
+			write(t, leader, fmt.Sprintf("/diff-%d-%d", away.id, n), n)
+			began := time.Now()
+			away.start()
+			away.serve()
+			t.Logf("server %d back after %d transactions: %s", away.id, n, time.Since(began).Round(time.Millisecond))
+			checkServed(t, away, fmt.Sprintf("/diff-%d-%d", away.id, n), n)
+			sameDigests(t, ps)
+			if d, s := syncs(t, leader); d != diff+1 || s != snap {
+				t.Fatalf("server %d away for %d: DIFF %d -> %d, SNAP %d -> %d, want one DIFF", away.id, n, diff, d, snap, s)
+			}
+		}
+	}
+}
+
+// checkServed: once a server serves at all, it serves everything that was acknowledged before it came back.
+func checkServed(t *testing.T, p *proc, path string, n int) {
+	t.Helper()
+	c := mustDial(t, p.addr, 20*time.Second)
+	defer c.c.Close()
+	var r jute.GetDataResponse
+	c.must(jute.OpGetData, get(path, false), &r)
+	if want := strconv.Itoa(n - 1); n > 1 && string(r.Data) != want {
+		t.Fatalf("server %d serves %s = %s, want %s", p.id, path, r.Data, want)
+	}
+}
+
+// TestCatchUpBySnap: with a DIFF window of 1,000 transactions a learner that was away for longer comes back by SNAP.
+func TestCatchUpBySnap(t *testing.T) {
+	ps := newEnsemble(t, 4, 1, "commitLogCount=1000\n")
+	startAll(ps)
+	leader := leaderOf(t, ps)
+	n := rounds(120_000, 200_000)
+	for _, away := range []*proc{ps[leader.id%3], ps[3]} {
+		_, snap := syncs(t, leader)
+		away.kill()
+		path := fmt.Sprintf("/snap-%d", away.id)
+		write(t, leader, path, n)
+		away.start()
+		away.serve()
+		checkServed(t, away, path, n)
+		sameDigests(t, ps)
+		if _, s := syncs(t, leader); s != snap+1 {
+			t.Fatalf("server %d: SNAP %d -> %d, want one more", away.id, snap, s)
+		}
+	}
+}
+
+// TestCatchUpKilled: a follower that is killed again and again while it catches up ends with the leader's digests.
+func TestCatchUpKilled(t *testing.T) {
+	ps := newEnsemble(t, 4, 1, "commitLogCount=1000\n")
+	startAll(ps)
+	leader := leaderOf(t, ps)
+	for k := range rounds(4, 20) {
+		away := ps[leader.id%3]
+		if k%2 == 1 {
+			away = ps[3]
+		}
+		away.kill()
+		write(t, leader, fmt.Sprintf("/killed-%d", k), rounds(2_000, 20_000))
+		for range 3 {
+			away.start()
+			select {
+			case <-time.After(time.Duration(rand.Int64N(int64(300 * time.Millisecond)))):
+			case <-t.Context().Done():
+			}
+			away.kill()
+		}
+		away.start()
+		away.serve()
+		sameDigests(t, ps)
+	}
+}
