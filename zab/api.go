@@ -129,6 +129,7 @@ type PersistOp struct {
 	Seq      uint64
 	Hard     *HardState
 	Ensemble ID       // non-zero: stamp
+	Unstamp  bool     // delete the ensemble id: a directory without a transaction joins another ensemble, as a blank
 	Truncate *Zxid    // delete everything beyond
 	Append   []Entry  // contiguous with what is there
 	Commit   Zxid     // the commit point known now; stored with every Append and Install (never goes back)

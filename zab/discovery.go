@@ -162,7 +162,8 @@ func (c *Core) onAckEpoch(x *learner, m *AckEpoch) {
 	}
 	x.state, x.progress = promised, c.now
 	x.has = extent{base: m.Base, last: m.Last, delivered: m.Delivered, epochs: m.Epochs, needSnap: m.NeedSnap}
-	ahead := summary{m.Current, m.Last}.ahead(c.lead.startEnd)
+	// Equal histories are as good as each other, whatever epochs they were held under.
+	ahead := summary{m.Current, m.Last}.ahead(c.lead.startEnd) && !sameHistory(c.epochs, m.Epochs)
 	// One with a damaged state cannot lead, so it must not keep others from leading either: where it is ahead it
 	// does not count, and whoever holds committed transactions beside it will be waited for.
 	x.counts = m.Counts && x.counted && !(m.NeedSnap && ahead)

@@ -41,7 +41,7 @@ type node struct {
 	queue   []queued // ops issued, not synced
 	tree    []Entry  // applied, from the beginning of time
 	deliver Zxid     // told to apply
-	loading uint64 // op of a switch whose tree is still to be loaded
+	loading uint64   // op of a switch whose tree is still to be loaded
 	gated   []Gated
 	gen     uint64
 	reads   []ReadRange
@@ -154,6 +154,9 @@ func (im *image) perform(n *node, op PersistOp) {
 			c.fault(n, "Z11: epochs %v after %v", *op.Hard, im.hard)
 		}
 		im.hard = *op.Hard
+	}
+	if op.Unstamp {
+		im.ensemble = 0
 	}
 	if op.Ensemble != 0 {
 		im.ensemble = op.Ensemble

@@ -277,7 +277,7 @@ func (x *explorer) restart(n *node) {
 	// A quorum must not lose its disks; a voter that has never joined counts as lost (I6).
 	lost := 0
 	for _, id := range c.ids {
-		if m, _ := (&Core{members: c.members}).member(id); !m.Observer && (c.nodes[id].disk.ensemble != c.ghost.ensemble || c.nodes[id].disk.needSnap) {
+		if m, _ := (&Core{members: c.members}).member(id); !m.Observer && (c.nodes[id].disk.ensemble == 0 || c.nodes[id].disk.ensemble != c.ghost.ensemble || c.nodes[id].disk.needSnap) {
 			lost++
 		}
 	}
@@ -318,7 +318,7 @@ func (x *explorer) time(d time.Duration) {
 // candidate is the best by (current, last) of those that may stand, as the election would find it.
 func (x *explorer) candidate(from []*node) ServerID {
 	var best *node
-	stamped := slices.ContainsFunc(from, func(n *node) bool { return n.core.Ensemble() != 0 })
+	stamped := slices.ContainsFunc(from, func(n *node) bool { return n.core.Ensemble() != 0 && !n.core.observer })
 	for _, n := range from {
 		c := n.core
 		if c.observer || c.NeedSnap() || stamped && c.Ensemble() == 0 || !c.BarrierPassed() {

@@ -147,8 +147,19 @@ func (c *Core) onLeaderInfo(m *LeaderInfo) {
 		return
 	}
 	counts := m.Epoch > c.hard.Accepted
+	op := PersistOp{Commit: c.committed}
 	if counts {
-		c.setHard(HardState{Accepted: m.Epoch, Current: c.hard.Current}, 0)
+		h := HardState{Accepted: m.Epoch, Current: c.hard.Current}
+		c.raise(h)
+		op.Hard = &h
+	}
+	if c.ensemble != 0 && c.ensemble != m.Ensemble {
+		// Left over from a founding that came to nothing. Transactions must not arrive under its id, nor may it count
+		// before it has them (interleavings 10).
+		c.ensemble, op.Unstamp = 0, true
+	}
+	if op.Hard != nil || op.Unstamp {
+		c.persist(op)
 	}
 	c.epoch = m.Epoch
 	l.state, l.progress = pledged, c.now

@@ -55,7 +55,8 @@ type (
 		NeedSnap  bool // its state is damaged or missing
 		Epochs    []EpochEnd
 	}
-	// SyncBegin announces the mode. TruncateTo only with SyncTrunc, Snapshot only with SyncSnap.
+	// SyncBegin announces the mode. TruncateTo is the common point with SyncTrunc and
+	// SyncSnap, Snapshot only with SyncSnap.
 	SyncBegin struct {
 		Epoch      Epoch
 		Mode       SyncMode
