@@ -95,7 +95,7 @@ func Dial(ctx context.Context, connect string, o Options) (*Client, error) {
 func (c *Client) wait(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		state, moved, lastErr := c.last.State, c.moved, c.lastErr
+		state, moved := c.last.State, c.moved
 		final, why := c.finalCode, c.finalErr
 		c.mu.Unlock()
 		switch {
@@ -107,6 +107,9 @@ func (c *Client) wait(ctx context.Context) error {
 		select {
 		case <-moved:
 		case <-ctx.Done():
+			c.mu.Lock()
+			lastErr := c.lastErr
+			c.mu.Unlock()
 			return &Error{Op: "dial", Code: ErrNoServer, Cause: errors.Join(ctx.Err(), lastErr)}
 		}
 	}
@@ -130,6 +133,9 @@ func (c *Client) leave(why error, end bool) error {
 	var last *call
 	if first && end && c.conn != nil {
 		last = newCall(request{op: jute.OpCloseSession})
+		if err := c.encode(last); err != nil {
+			panic("client: " + err.Error()) // it has no argument
+		}
 		c.queue = append(c.queue, last)
 		c.wakeWriter()
 	}
