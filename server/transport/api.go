@@ -21,15 +21,18 @@ type Options struct {
 	Self     zab.ServerID
 	Instance zab.ID        // of the data directory
 	Process  zab.ID        // of this process; drawn at each start
-	Ensemble func() zab.ID // the ensemble id now; zero while blank. Called from any goroutine
+	// Ensemble is the identity by which strangers are told: two servers with different ones have no link. Zero while
+	// blank, and also while the data directory holds no transaction: such a server is taken in as a blank would be
+	// (interleavings 10b). Called from any goroutine.
+	Ensemble func() zab.ID
 	// ConfigSum is the hash of the voter list; a peer with another one is refused by name.
 	ConfigSum uint64
 	Peers     []Peer // without Self
 	Listener  net.Listener
-	Silence   time.Duration // a link that is silent for so long does not hold its server id [1 s]
+	Silence   time.Duration // a link that is silent for so long is cut and holds its server id no more [1 s]
 	DialMin   time.Duration // first pause between dials, doubled up to DialMax [50 ms]
 	DialMax   time.Duration // [1 s]
-	QueueSize int           // bytes that may wait on one link; above, it is cut [64 MiB]
+	QueueSize int           // bytes that may wait on one link; above, it is cut. Also the largest frame [64 MiB]
 	ChunkSize int           // bytes of one snapshot chunk [256 KiB]
 	Log       zerolog.Logger
 }

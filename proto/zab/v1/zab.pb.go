@@ -3608,9 +3608,10 @@ const file_zab_v1_zab_proto_rawDesc = "" +
 	"\x17REJECT_REASON_HAND_OVER\x10\x01\x12\x17\n" +
 	"\x13REJECT_REASON_MOVED\x10\x02\x12\x16\n" +
 	"\x12REJECT_REASON_BUSY\x10\x03\x12\x19\n" +
-	"\x15REJECT_REASON_DROPPED\x10\x042t\n" +
+	"\x15REJECT_REASON_DROPPED\x10\x042\x9b\x01\n" +
 	"\vPeerService\x12(\n" +
-	"\x04Link\x12\r.zab.v1.Frame\x1a\r.zab.v1.Frame(\x010\x01\x12;\n" +
+	"\x04Link\x12\r.zab.v1.Frame\x1a\r.zab.v1.Frame(\x010\x01\x12%\n" +
+	"\x05Knock\x12\r.zab.v1.Frame\x1a\r.zab.v1.Frame\x12;\n" +
 	"\bSnapshot\x12\x15.zab.v1.SnapshotFrame\x1a\x16.zab.v1.SnapshotResult(\x01B1Z/github.com/zkserver/zkserver/proto/zab/v1;zabv1b\x06proto3"
 
 var (
@@ -3729,11 +3730,13 @@ var file_zab_v1_zab_proto_depIdxs = []int32{
 	44, // 50: zab.v1.SnapshotFrame.end:type_name -> zab.v1.SnapshotEnd
 	3,  // 51: zab.v1.SnapshotBegin.envelope:type_name -> zab.v1.Envelope
 	4,  // 52: zab.v1.PeerService.Link:input_type -> zab.v1.Frame
-	41, // 53: zab.v1.PeerService.Snapshot:input_type -> zab.v1.SnapshotFrame
-	4,  // 54: zab.v1.PeerService.Link:output_type -> zab.v1.Frame
-	45, // 55: zab.v1.PeerService.Snapshot:output_type -> zab.v1.SnapshotResult
-	54, // [54:56] is the sub-list for method output_type
-	52, // [52:54] is the sub-list for method input_type
+	4,  // 53: zab.v1.PeerService.Knock:input_type -> zab.v1.Frame
+	41, // 54: zab.v1.PeerService.Snapshot:input_type -> zab.v1.SnapshotFrame
+	4,  // 55: zab.v1.PeerService.Link:output_type -> zab.v1.Frame
+	4,  // 56: zab.v1.PeerService.Knock:output_type -> zab.v1.Frame
+	45, // 57: zab.v1.PeerService.Snapshot:output_type -> zab.v1.SnapshotResult
+	55, // [55:58] is the sub-list for method output_type
+	52, // [52:55] is the sub-list for method input_type
 	52, // [52:52] is the sub-list for extension type_name
 	52, // [52:52] is the sub-list for extension extendee
 	0,  // [0:52] is the sub-list for field type_name

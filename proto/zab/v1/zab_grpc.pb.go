@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	PeerService_Link_FullMethodName     = "/zab.v1.PeerService/Link"
+	PeerService_Knock_FullMethodName    = "/zab.v1.PeerService/Knock"
 	PeerService_Snapshot_FullMethodName = "/zab.v1.PeerService/Snapshot"
 )
 
@@ -36,6 +37,8 @@ type PeerServiceClient interface {
 	// Link is the one connection of a pair of servers, opened by the one with the larger id. The first frame each way
 	// has a Hello or a Bye; the link is up with the dialer's second frame.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
+	// Knock asks a server with a larger id to open a link: its sender is there. The answer has a Hello or a Bye.
+	Knock(ctx context.Context, in *Frame, opts ...grpc.CallOption) (*Frame, error)
 	// Snapshot carries a snapshot to a learner on a connection of its own, so that it never stands in the way of a
 	// heartbeat. It belongs to a link and ends with it.
 	Snapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotFrame, SnapshotResult], error)
@@ -62,6 +65,16 @@ func (c *peerServiceClient) Link(ctx context.Context, opts ...grpc.CallOption) (
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PeerService_LinkClient = grpc.BidiStreamingClient[Frame, Frame]
 
+func (c *peerServiceClient) Knock(ctx context.Context, in *Frame, opts ...grpc.CallOption) (*Frame, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Frame)
+	err := c.cc.Invoke(ctx, PeerService_Knock_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) Snapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotFrame, SnapshotResult], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &PeerService_ServiceDesc.Streams[1], PeerService_Snapshot_FullMethodName, cOpts...)
@@ -84,6 +97,8 @@ type PeerServiceServer interface {
 	// Link is the one connection of a pair of servers, opened by the one with the larger id. The first frame each way
 	// has a Hello or a Bye; the link is up with the dialer's second frame.
 	Link(grpc.BidiStreamingServer[Frame, Frame]) error
+	// Knock asks a server with a larger id to open a link: its sender is there. The answer has a Hello or a Bye.
+	Knock(context.Context, *Frame) (*Frame, error)
 	// Snapshot carries a snapshot to a learner on a connection of its own, so that it never stands in the way of a
 	// heartbeat. It belongs to a link and ends with it.
 	Snapshot(grpc.ClientStreamingServer[SnapshotFrame, SnapshotResult]) error
@@ -99,6 +114,9 @@ type UnimplementedPeerServiceServer struct{}
 
 func (UnimplementedPeerServiceServer) Link(grpc.BidiStreamingServer[Frame, Frame]) error {
 	return status.Error(codes.Unimplemented, "method Link not implemented")
+}
+func (UnimplementedPeerServiceServer) Knock(context.Context, *Frame) (*Frame, error) {
+	return nil, status.Error(codes.Unimplemented, "method Knock not implemented")
 }
 func (UnimplementedPeerServiceServer) Snapshot(grpc.ClientStreamingServer[SnapshotFrame, SnapshotResult]) error {
 	return status.Error(codes.Unimplemented, "method Snapshot not implemented")
@@ -131,6 +149,24 @@ func _PeerService_Link_Handler(srv interface{}, stream grpc.ServerStream) error 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PeerService_LinkServer = grpc.BidiStreamingServer[Frame, Frame]
 
+func _PeerService_Knock_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Frame)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).Knock(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_Knock_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).Knock(ctx, req.(*Frame))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_Snapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(PeerServiceServer).Snapshot(&grpc.GenericServerStream[SnapshotFrame, SnapshotResult]{ServerStream: stream})
 }
@@ -144,7 +180,12 @@ type PeerService_SnapshotServer = grpc.ClientStreamingServer[SnapshotFrame, Snap
 var PeerService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "zab.v1.PeerService",
 	HandlerType: (*PeerServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Knock",
+			Handler:    _PeerService_Knock_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Link",
