@@ -114,6 +114,7 @@ func (m *Machine) owners() []peer.Owner {
 // appliedUpTo hears what the tree has applied.
 func (m *Machine) appliedUpTo(in Applied) {
 	m.applied = max(m.applied, in.Zxid)
+	m.landed(in.Zxid)
 	for _, c := range in.Created {
 		if k := m.conns[c.Conn]; k != nil {
 			k.session, k.timeout, k.ticket, k.attached = c.Session.ID, c.Session.Timeout, c.Session.Ticket, true

@@ -9,6 +9,9 @@ import (
 // maxHeldBytes bounds the undelivered entries held in memory; beyond it durable ones are read again from the log.
 const maxHeldBytes = 64 << 20
 
+// maxFlyingBytes bounds what the applier has been handed and has not applied; one transaction may overshoot.
+const maxFlyingBytes = 16 << 20
+
 // stepCore feeds the zab core. Requests prepared before are proposed first, so that the core sees everything in the
 // order in which it happened. What comes of it is absorbed once for all inputs of a run, in Ready.
 func (m *Machine) stepCore(in zab.Input) {
@@ -125,32 +128,61 @@ func (m *Machine) installed(in *zab.Install) {
 	m.last = max(m.last, in.Zxid)
 	m.logAfter = max(m.logAfter, in.Zxid)
 	m.delivered = max(m.delivered, in.Zxid)
+	m.committed = max(m.committed, in.Zxid)
 }
 
-// deliver hands over what is committed, each transaction once.
+// deliver notes what is committed and hands it over, each transaction once.
 func (m *Machine) deliver(upto zab.Zxid) {
-	if upto <= m.delivered {
-		return
+	m.committed = max(m.committed, upto)
+	m.handOut()
+}
+
+// handOut gives the applier what is committed, no more at a time than it may have in memory (I13). The rest follows as
+// it applies; what is no longer held in memory by then is read from the log.
+func (m *Machine) handOut() {
+	for m.delivered < m.committed && m.flyingBytes < maxFlyingBytes {
+		upto, n, size := m.committed, 0, 0
+		held := max(m.logAfter, m.delivered)
+		if held > m.delivered {
+			upto = min(upto, held) // read by the applier, piece by piece
+		} else {
+			for n < len(m.log) && m.log[n].Zxid <= m.committed && size < maxFlyingBytes {
+				size += len(m.log[n].Data)
+				n++
+			}
+			upto = min(upto, m.log[n-1].Zxid)
+		}
+		d := &m.eff.Deliver
+		if d.Upto == 0 {
+			d.After, d.Held = m.delivered, m.delivered
+		}
+		if held > m.delivered {
+			d.Held = upto
+		}
+		if len(d.Entries) == 0 {
+			d.Entries = m.log[:n:n]
+		} else {
+			d.Entries = append(d.Entries, m.log[:n]...)
+		}
+		d.Upto = upto
+		m.flying = append(m.flying, flight{upto, size})
+		m.flyingBytes += size
+		m.counts.Commits += uint64(n)
+		m.drop(n)
+		m.delivered = upto
+		m.logAfter = max(m.logAfter, upto)
 	}
+}
+
+// landed hears what the applier has applied.
+func (m *Machine) landed(z zab.Zxid) {
 	n := 0
-	for n < len(m.log) && m.log[n].Zxid <= upto {
+	for n < len(m.flying) && m.flying[n].upto <= z {
+		m.flyingBytes -= m.flying[n].bytes
 		n++
 	}
-	held := min(max(m.logAfter, m.delivered), upto)
-	d := &m.eff.Deliver
-	switch {
-	case d.Upto == 0:
-		*d = Delivery{After: m.delivered, Held: held, Entries: m.log[:n:n]}
-	case len(d.Entries) == 0:
-		d.Held, d.Entries = held, m.log[:n:n]
-	default:
-		d.Entries = append(d.Entries, m.log[:n]...)
-	}
-	d.Upto = upto
-	m.counts.Commits += uint64(n)
-	m.drop(n)
-	m.delivered = upto
-	m.logAfter = max(m.logAfter, upto)
+	m.flying = m.flying[n:]
+	m.handOut()
 }
 
 func (m *Machine) persisted(in Persisted) {

@@ -154,8 +154,10 @@ func (l *leadership) take(r *znode.Request) (zab.Zxid, bool) {
 		if ticketLess(r.Ticket, s.Ticket) {
 			return 0, false
 		}
-		s.Ticket, s.last = r.Ticket, l.clock
-		s.server = zab.ServerID(r.Origin.Server)
+		if ticketLess(s.Ticket, r.Ticket) {
+			s.Ticket, s.owner = r.Ticket, r.Origin // drawn by an earlier leader, not declared yet
+		}
+		s.server, s.last = zab.ServerID(r.Origin.Server), l.clock
 	}
 	return l.prepare(r), true
 }

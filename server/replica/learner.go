@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
@@ -77,7 +80,16 @@ func (m *Machine) touchedHere(ts []peer.Touch) {
 	case m.lead != nil:
 		m.lead.touch(m.boot.Zab.Self, ts)
 	case m.leader != 0:
-		m.learner.touches = append(m.learner.touches, ts...)
+		m.learner.add(ts, 2*len(m.conns)+1024)
+	}
+}
+
+// add notes touches for the next Pong; should none leave for long, each session is kept once.
+func (l *learner) add(ts []peer.Touch, limit int) {
+	l.touches = append(l.touches, ts...)
+	if len(l.touches) > limit {
+		slices.SortStableFunc(l.touches, func(a, b peer.Touch) int { return cmp.Compare(a.Session, b.Session) })
+		l.touches = slices.CompactFunc(l.touches, func(a, b peer.Touch) bool { return a.Session == b.Session })
 	}
 }
 

@@ -49,11 +49,17 @@ type Machine struct {
 	last    zab.Zxid // end of the log as issued
 
 	// Entries of the log that wait for delivery; what lies in (delivered, logAfter] is not held in memory.
-	log                          []zab.Entry
-	heldBytes                    int
-	logAfter, delivered, applied zab.Zxid
-	appended                     []appended
-	durableLast                  zab.Zxid
+	log         []zab.Entry
+	heldBytes   int
+	logAfter    zab.Zxid
+	appended    []appended
+	durableLast zab.Zxid
+
+	committed   zab.Zxid // known commit point
+	delivered   zab.Zxid // handed to the applier
+	applied     zab.Zxid // what it has reported
+	flying      []flight
+	flyingBytes int
 
 	links map[zab.ServerID]zab.Link
 
@@ -81,7 +87,6 @@ type Machine struct {
 	syncing     map[uint32]*held // connections with a sync under way
 	attaches    map[uint64]*attach
 	unsent      []uint64 // attaches to send, ascending
-	touched     map[int64]int32
 	counts      Counts
 }
 
@@ -111,6 +116,12 @@ type appended struct {
 	last zab.Zxid
 }
 
+// flight is a run that the applier has been handed.
+type flight struct {
+	upto  zab.Zxid
+	bytes int
+}
+
 // gate is a message that waits for the disk.
 type gate struct {
 	gen uint64
@@ -132,9 +143,9 @@ func NewMachine(b Boot) (*Machine, error) {
 	}
 	m := &Machine{
 		boot: b, core: core, elect: elect,
-		last: b.Zab.Last, logAfter: b.Zab.Last, delivered: b.Zab.Delivered, applied: b.Zab.Delivered,
+		last: b.Zab.Last, logAfter: b.Zab.Last, committed: b.Zab.Delivered, delivered: b.Zab.Delivered, applied: b.Zab.Delivered,
 		links: map[zab.ServerID]zab.Link{}, conns: map[uint32]*conn{}, syncing: map[uint32]*held{},
-		attaches: map[uint64]*attach{}, touched: map[int64]int32{},
+		attaches: map[uint64]*attach{},
 		wantLook: true, durableLast: b.Zab.Last,
 	}
 	return m, nil

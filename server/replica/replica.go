@@ -165,14 +165,15 @@ func (r *Replica) Run(ctx context.Context) error {
 	wg.Go(r.bulk.run)
 	wg.Go(r.tick)
 	r.loop()
-	wg.Wait()
-	r.bulk.wait()
 	r.lease.Store(0)
 	if err := context.Cause(r.ctx); err != nil && !errors.Is(err, context.Canceled) {
+		// Not waited for: a goroutine whose write has failed for good may never come back from the store.
 		r.hub.CloseAll(session.ReasonShutdown)
 		r.log.Error().Err(err).Msg("fatal: this server stops")
 		return err
 	}
+	wg.Wait()
+	r.bulk.wait()
 	if err := r.state.finish(); err != nil {
 		return err
 	}

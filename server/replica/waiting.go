@@ -136,7 +136,7 @@ func (m *Machine) settle() {
 		switch {
 		case x.req.Op == znode.OpSync:
 			again = append(again, x.req)
-		case x.fated || x.zxid != 0 && x.zxid <= m.delivered:
+		case x.fated || x.zxid != 0 && x.zxid <= m.committed:
 			keep = append(keep, x)
 		default:
 			conn := x.req.Origin.Conn
