@@ -13,7 +13,7 @@ import (
 func (s *Store) engineOptions(part string, state, readOnly bool) *pebble.Options {
 	return &pebble.Options{
 		Cache:                       s.cache,
-		FS:                          s.o.FS,
+		FS:                          markerFS{s.o.FS},
 		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                uint64(s.o.MemTable),
 		MemTableStopWritesThreshold: 4,

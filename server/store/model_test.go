@@ -19,6 +19,7 @@ type model struct {
 	nodes    map[string]znode.NodeRecord
 	sessions map[int64]znode.Session
 	applied  zab.Zxid
+	sorted   []string // paths; nil: to be made
 }
 
 var _ tree = (*model)(nil)
@@ -33,15 +34,12 @@ func newModel() *model {
 
 var openACL = []znode.ACL{{Perms: znode.PermAll, Scheme: "world", ID: "anyone"}}
 
-func (m *model) clone() *model {
-	return &model{nodes: maps.Clone(m.nodes), sessions: maps.Clone(m.sessions), applied: m.applied}
-}
-
 func (m *model) Load(r znode.NodeRecord) error {
 	if r.Path == "/mustfail" {
 		return fmt.Errorf("refused by the test")
 	}
 	m.nodes[r.Path] = r
+	m.sorted = nil
 	return nil
 }
 
@@ -125,14 +123,16 @@ func (m *model) apply(e zab.Entry, c *changes) {
 	rng := rand.New(rand.NewChaCha8(seed))
 	z := int64(e.Zxid)
 	touch := func(p string, data bool) { c.paths[p] = c.paths[p] || data }
-	paths := slices.Sorted(maps.Keys(m.nodes))
+	if m.sorted == nil {
+		m.sorted = slices.Sorted(maps.Keys(m.nodes))
+	}
 	for range 1 + rng.IntN(3) {
 		switch k := rng.IntN(10); {
 		case k < 4:
-			parent := paths[rng.IntN(len(paths))]
+			parent := m.sorted[rng.IntN(len(m.sorted))]
 			p := strings.TrimSuffix(parent, "/") + "/" + []string{"a", "a-b", "b", "é", "c."}[rng.IntN(5)]
-			pr, ok := m.nodes[parent]
-			if _, exists := m.nodes[p]; exists || !ok || strings.Count(p, "/") > 5 {
+			pr := m.nodes[parent]
+			if _, exists := m.nodes[p]; exists || strings.Count(p, "/") > 4 {
 				continue
 			}
 			pr.CreateCounter++
@@ -146,27 +146,28 @@ func (m *model) apply(e zab.Entry, c *changes) {
 			m.nodes[p] = znode.NodeRecord{
 				Path: p, Czxid: z, Mzxid: z, Pzxid: z, Ctime: z * 3, Mtime: z * 3, ACL: acl, Data: drawData(rng), Owner: rng.Int64N(3),
 			}
+			i, _ := slices.BinarySearch(m.sorted, p)
+			m.sorted = slices.Insert(m.sorted, i, p)
 			touch(p, true)
 		case k < 6:
-			p := paths[rng.IntN(len(paths))]
-			r, ok := m.nodes[p]
-			if !ok {
-				continue
-			}
+			p := m.sorted[rng.IntN(len(m.sorted))]
+			r := m.nodes[p]
 			r.Data, r.Mzxid, r.Version = drawData(rng), z, r.Version+1
 			m.nodes[p] = r
 			touch(p, true)
 		case k < 8:
-			p := paths[rng.IntN(len(paths))]
+			p := m.sorted[rng.IntN(len(m.sorted))]
 			if p == "/" || p == "/zookeeper" {
 				continue
 			}
-			for q := range m.nodes {
-				if q == p || strings.HasPrefix(q, p+"/") {
-					delete(m.nodes, q)
-					touch(q, true)
+			m.sorted = slices.DeleteFunc(m.sorted, func(q string) bool {
+				if q != p && !strings.HasPrefix(q, p+"/") {
+					return false
 				}
-			}
+				delete(m.nodes, q)
+				touch(q, true)
+				return true
+			})
 		case k < 9:
 			id := rng.Int64N(8) - 4
 			m.sessions[id] = znode.Session{ID: id, Timeout: int32(z), Ticket: znode.Ticket{Epoch: uint32(rng.IntN(9)), Number: 7}}
