@@ -222,7 +222,6 @@ func (c *Conn) append(r *Reply, at, now int64, t *tally) {
 	n := len(b.b)
 	b.b = c.wire.AppendReply(b.b, r)
 	n = len(b.b) - n
-	o.largest = max(o.largest, n)
 	lat := latency(now, at)
 	o.stats.reply(r, lat, now)
 	t.reply(n, lat)
@@ -232,7 +231,7 @@ func (c *Conn) append(r *Reply, at, now int64, t *tally) {
 func (c *Conn) appendEvent(frame []byte) {
 	o := &c.out
 	o.mu.Lock()
-	if o.over() {
+	if o.overEvents() {
 		o.drop(&c.hub.buffers)
 		o.mu.Unlock()
 		c.Close(ReasonSlow)
@@ -240,8 +239,8 @@ func (c *Conn) appendEvent(frame []byte) {
 	}
 	if b := o.room(&c.hub.buffers); b != nil {
 		b.b = append(b.b, frame...)
+		b.events += len(frame)
 		o.stats.Sent++
-		c.hub.stats.sent.Add(1)
 	}
 	o.mu.Unlock()
 }

@@ -177,13 +177,11 @@ func (h *Hub) remove(c *Conn) {
 	delete(sh.m, c.num)
 	sh.mu.Unlock()
 	h.watches.remove(c)
-	if id := c.session.Load(); id != 0 {
-		h.mu.Lock()
-		if h.sessions[id] == c {
-			delete(h.sessions, id)
-		}
-		h.mu.Unlock()
+	h.mu.Lock()
+	if id := c.session.Load(); id != 0 && h.sessions[id] == c {
+		delete(h.sessions, id)
 	}
+	h.mu.Unlock()
 	h.stats.connections.Add(-1)
 	h.open.Done()
 }
@@ -250,6 +248,7 @@ func (h *Hub) Fire(t *znode.Tree, zxid int64, evs []znode.Event) {
 				s.events[slot] = c.wire.AppendEvent(s.events[slot], zxid, ev.Type, ev.Path)
 			}
 			c.appendEvent(s.events[slot])
+			s.tally.events++
 			h.markDirty(c)
 		}
 	}
@@ -308,6 +307,9 @@ func (h *Hub) attached(c *Conn, r AttachResult) {
 func (h *Hub) own(c *Conn, r AttachResult) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if c.Ended() {
+		return false // remove comes, or has been, here for it
+	}
 	if old := h.sessions[r.Session]; old != nil && old != c {
 		if r.Ticket.Less(old.Ticket()) {
 			c.Close(ReasonEvicted)

@@ -10,8 +10,12 @@ import (
 const (
 	// SoftOutbox is where a connection's reader begins to wait for its client to read.
 	SoftOutbox = 256 << 10
-	// HardOutbox is where a client that does not read is cut off; one reply longer than that is allowed on top.
-	HardOutbox = 2 << 20
+	// HardEvents is how many bytes of events may wait for a client that does not read before it is cut off. Events
+	// come whether it asks or not; replies are bounded by what is read from it.
+	HardEvents = 2 << 20
+	// HardReplies bounds the replies that a completion sets free at once: reads parked behind a write run before the
+	// next write, however long their replies.
+	HardReplies = 64 << 20
 	// keptBuffer is the largest buffer that goes back to the pool.
 	keptBuffer = 128 << 10
 )
@@ -20,16 +24,18 @@ const (
 const lingerAfterClose = 5 * time.Second
 
 // buffer is a pooled run of encoded frames.
-type buffer struct{ b []byte }
+type buffer struct {
+	b      []byte
+	events int // bytes of them that are events
+}
 
 // outbox holds the bytes a connection owes its client. Whoever appends marks it dirty or flushes it; one goroutine at
 // a time writes (writing), and goes on with what was appended meanwhile.
 type outbox struct {
-	mu      sync.Mutex
-	head    *buffer // being written, from off
-	off     int
-	tail    *buffer // being appended to
-	largest int     // longest reply in head and tail: allowed beyond HardOutbox
+	mu   sync.Mutex
+	head *buffer // being written, from off
+	off  int
+	tail *buffer // being appended to
 
 	writing    bool
 	ended      bool // nothing is taken any more
@@ -63,15 +69,23 @@ func (o *outbox) room(pool *sync.Pool) *buffer {
 }
 
 // over reports whether the client has been too slow to read. Under mu, before appending.
-func (o *outbox) over() bool { return o.pending() > HardOutbox+o.largest }
+func (o *outbox) over() bool { return o.pending() > HardReplies }
+
+// overEvents does so for an event.
+func (o *outbox) overEvents() bool {
+	n := 0
+	for _, b := range [...]*buffer{o.head, o.tail} {
+		if b != nil {
+			n += b.events
+		}
+	}
+	return n > HardEvents || o.over()
+}
 
 // next makes head the bytes to write next; false when there are none. Under mu.
 func (o *outbox) next() bool {
 	if o.head == nil {
 		o.head, o.off, o.tail = o.tail, 0, nil
-	}
-	if o.head == nil {
-		o.largest = 0
 	}
 	return o.head != nil
 }
@@ -90,7 +104,7 @@ func (o *outbox) drop(pool *sync.Pool) {
 
 func recycle(pool *sync.Pool, b *buffer) {
 	if cap(b.b) <= keptBuffer {
-		b.b = b.b[:0]
+		b.b, b.events = b.b[:0], 0
 		pool.Put(b)
 	}
 }

@@ -71,7 +71,9 @@ func (c *Conn) runReads(rs []Request) error {
 			return ErrEnded
 		}
 		if rs[0].Lists != nil && rs[0].Err == znode.OK {
-			c.setWatchesInSteps(&rs[0], rep)
+			if err := c.setWatchesInSteps(&rs[0], rep); err != nil {
+				return err
+			}
 			rs = rs[1:]
 			continue
 		}

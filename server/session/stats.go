@@ -69,7 +69,8 @@ func latency(now, at int64) int64 { return max(0, now-at) / int64(time.Milliseco
 
 // tally sums up the replies of a run, so that the counters which all goroutines share are touched once a run.
 type tally struct {
-	n, total, min, max      int64
+	n, events               int64
+	total, min, max         int64
 	last, smallest, largest int64
 }
 
@@ -86,6 +87,10 @@ func (t *tally) reply(size int, lat int64) {
 
 // add takes a tally over and clears it.
 func (h *hubStats) add(t *tally) {
+	if t.events > 0 {
+		h.sent.Add(t.events)
+		t.events = 0
+	}
 	if t.n == 0 {
 		return
 	}

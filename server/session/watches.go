@@ -142,15 +142,18 @@ func (c *Conn) setWatches(t *znode.Tree, s *steps) {
 			c.hub.watches.add(kind, path, c)
 			continue
 		}
-		b := c.hub.buffers.Get().(*buffer)
-		b.b = c.wire.AppendEvent(b.b, -1, ev, path)
-		c.appendEvent(b.b)
-		recycle(&c.hub.buffers, b)
+		c.out.mu.Lock()
+		if b := c.out.room(&c.hub.buffers); b != nil {
+			b.b = c.wire.AppendEvent(b.b, -1, ev, path)
+			c.out.stats.Sent++
+		}
+		c.out.mu.Unlock()
 	}
 }
 
-// setWatchesInSteps runs a setWatches on the connection's goroutine, releasing the tree's lock between the steps.
-func (c *Conn) setWatchesInSteps(r *Request, rep *Reply) {
+// setWatchesInSteps runs a setWatches on the connection's goroutine, releasing the tree's lock between the steps and waiting for a
+// client that does not read what it missed.
+func (c *Conn) setWatchesInSteps(r *Request, rep *Reply) error {
 	b := c.hub.backend
 	var sums tally
 	defer func() { c.hub.stats.add(&sums) }()
@@ -164,7 +167,11 @@ func (c *Conn) setWatchesInSteps(r *Request, rep *Reply) {
 		}
 		b.RUnlock()
 		if done {
-			return
+			return nil
+		}
+		c.flush()
+		if err := c.throttle(); err != nil {
+			return err
 		}
 	}
 }
