@@ -56,6 +56,11 @@ func (c *Core) admit(p *peerState) {
 		c.refuse(p, ReasonForeignEnsemble, fmt.Sprintf("%#x, here %#x", uint64(info.Ensemble), uint64(l.ensemble)))
 		return
 	}
+	if l.founding && l.phase < established && info.Ensemble != 0 && !own && !x.observer {
+		// It has been in another founding meanwhile, which may have come further (interleavings 10).
+		c.stepDown(ReasonNoSupport, 0)
+		return
+	}
 	x.blank = !own
 	x.counted = !x.observer && (own || l.founding && l.phase < established && !info.Transaction)
 	i, _ := slices.BinarySearchFunc(l.learners, x.id, func(x *learner, id ServerID) int { return cmpID(x.id, id) })
