@@ -14,7 +14,15 @@ func (s *Store) checkLog(dir string) error {
 	if err := s.checkFormat(dir); err != nil {
 		return err
 	}
-	db, err := s.openEngine(dir, logName, false, true)
+	var err error
+	if s.hollow, err = hollowWALs(s.o.FS, dir); err != nil {
+		return fmt.Errorf("store: look at %s: %w", dir, err)
+	}
+	view, err := newHollowFS(s.o.FS, s.hollow)
+	if err != nil {
+		return fmt.Errorf("store: look at %s: %w", dir, err)
+	}
+	db, err := s.openEngineOn(view, dir, logName, false, true)
 	if err != nil {
 		if !isDamage(err) {
 			return fmt.Errorf("store: open %s: %w", dir, err)

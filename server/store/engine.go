@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // engineOptions are Pebble's for one of the stores. Memory belongs to the tree: small memtables, one small cache.
-func (s *Store) engineOptions(part string, state, readOnly bool) *pebble.Options {
+func (s *Store) engineOptions(fs vfs.FS, part string, state, readOnly bool) *pebble.Options {
 	return &pebble.Options{
 		Cache:                       s.cache,
-		FS:                          markerFS{s.o.FS},
+		FS:                          fs,
 		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                uint64(s.o.MemTable),
 		MemTableStopWritesThreshold: 4,
@@ -51,13 +52,17 @@ func (s *Store) listener(part string) *pebble.EventListener {
 }
 
 // openEngine opens one store and turns whatever Pebble makes of a damaged directory, panics included, into an error.
-func (s *Store) openEngine(dir, part string, state, readOnly bool) (db *pebble.DB, err error) {
+func (s *Store) openEngine(dir, part string, state, readOnly bool) (*pebble.DB, error) {
+	return s.openEngineOn(markerFS{s.o.FS}, dir, part, state, readOnly)
+}
+
+func (s *Store) openEngineOn(fs vfs.FS, dir, part string, state, readOnly bool) (db *pebble.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			db, err = nil, fmt.Errorf("%w: %v", errEnginePanic, r)
 		}
 	}()
-	return pebble.Open(dir, s.engineOptions(part, state, readOnly))
+	return pebble.Open(dir, s.engineOptions(fs, part, state, readOnly))
 }
 
 var errEnginePanic = errors.New("unreadable")
@@ -84,12 +89,18 @@ func (s *Store) damagedFile(dir string, err error) string {
 	return dir
 }
 
-// fileIn finds the name of a file of Pebble in a text: "000012.sst", "MANIFEST-000001", or the WAL of "wal 12".
+// fileIn finds the name of a file of Pebble in a text: "000012.sst", "MANIFEST-000001", "replaying wal 12",
+// "file 000012 (type sstable)".
 func fileIn(text string) string {
 	var n int
 	if i := strings.Index(text, "replaying wal "); i >= 0 {
 		if _, err := fmt.Sscanf(text[i:], "replaying wal %d", &n); err == nil {
 			return fmt.Sprintf("%06d.log", n)
+		}
+	}
+	if i, j := strings.Index(text, "file "), strings.Index(text, " (type sstable)"); i >= 0 && j > i {
+		if _, err := fmt.Sscanf(text[i:], "file %d (type sstable)", &n); err == nil {
+			return fmt.Sprintf("%06d.sst", n)
 		}
 	}
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" /\\:,;()\"'\n", r) }) {

@@ -105,6 +105,9 @@ func (s *Store) open() error {
 		return err
 	}
 	// From here on the disk may be changed.
+	if err := s.emptyWALs(s.hollow); err != nil {
+		return err
+	}
 	if s.logDB, err = s.openEngine(logDir, logName, false, false); err != nil {
 		return fmt.Errorf("store: open %s: %w", logDir, err)
 	}

@@ -47,6 +47,7 @@ type Store struct {
 
 	rec      Recovered
 	instance zab.ID
+	hollow   []string // WALs to empty at start
 
 	logDB *pebble.DB
 
