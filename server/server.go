@@ -177,11 +177,11 @@ func (s *Server) Run(ctx context.Context) error {
 		s.replica.Leave(limit)
 		return nil
 	})
-	err := g.Wait()
-	if err == nil {
-		s.log.Info().Msg("stopped")
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	s.log.Info().Msg("stopped")
+	return nil
 }
 
 // Start runs the server in the background, for programs that embed it; Close ends it.

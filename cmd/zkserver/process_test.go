@@ -104,7 +104,7 @@ func (p *proc) write(name, text string) {
 }
 
 func (p *proc) showLog() {
-	text, _ := os.ReadFile(filepath.Join(p.dir, "log"))
+	text, _ := os.ReadFile(filepath.Join(p.dir, "server.log"))
 	if len(text) > 4000 {
 		text = text[len(text)-4000:]
 	}
@@ -113,7 +113,7 @@ func (p *proc) showLog() {
 
 func (p *proc) start() {
 	p.t.Helper()
-	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(p.dir, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		p.t.Fatal(err)
 	}

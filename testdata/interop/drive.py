@@ -71,7 +71,7 @@ class Server:
         cmd = [self.a.server, self.cfg]
         if self.a.apache:
             cmd = ["java", "-Xmx256m", "-cp", self.a.apache, "org.apache.zookeeper.server.quorum.QuorumPeerMain", self.cfg]
-        with open(os.path.join(self.dir, "log"), "ab") as log:
+        with open(os.path.join(self.dir, "server.log"), "ab") as log:
             self.proc = subprocess.Popen(cmd, stdout=log, stderr=log, start_new_session=True)
 
     def mode(self):
