@@ -3,6 +3,8 @@ package transport
 import (
 	"context"
 	"fmt"
+	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,6 +20,53 @@ const helloTimeout = 5 * time.Second
 type service struct {
 	zabv1.UnimplementedPeerServiceServer
 	t *Transport
+}
+
+// listener remembers its connections: gRPC's Stop waits for those that have not said anything yet, this one closes
+// them.
+type listener struct {
+	net.Listener
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	closed bool
+}
+
+type conn struct {
+	net.Conn
+	l *listener
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		c.Close()
+		return nil, net.ErrClosed
+	}
+	k := &conn{Conn: c, l: l}
+	l.conns[k] = struct{}{}
+	return k, nil
+}
+
+func (c *conn) Close() error {
+	c.l.mu.Lock()
+	delete(c.l.conns, c)
+	c.l.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// closeAll ends every connection, and each that still comes in.
+func (l *listener) closeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for c := range l.conns { // order does not matter
+		c.Conn.Close()
+	}
 }
 
 // admissible checks who opens, or answers: strangers are refused by name.

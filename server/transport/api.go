@@ -19,8 +19,8 @@ type Peer struct {
 // Options of a Transport; zero durations and sizes take the defaults in brackets.
 type Options struct {
 	Self     zab.ServerID
-	Instance zab.ID        // of the data directory
-	Process  zab.ID        // of this process; drawn at each start
+	Instance zab.ID // of the data directory
+	Process  zab.ID // of this process; drawn at each start
 	// Ensemble is the identity by which strangers are told: two servers with different ones have no link. Zero while
 	// blank, and also while the data directory holds no transaction: such a server is taken in as a blank would be
 	// (interleavings 10b). Called from any goroutine.
@@ -29,7 +29,7 @@ type Options struct {
 	ConfigSum uint64
 	Peers     []Peer // without Self
 	Listener  net.Listener
-	Silence   time.Duration // a link that is silent for so long is cut and holds its server id no more [1 s]
+	Silence   time.Duration // a link silent for so long holds its server id no more; for twice as long, it is cut [1 s]
 	DialMin   time.Duration // first pause between dials, doubled up to DialMax [50 ms]
 	DialMax   time.Duration // [1 s]
 	QueueSize int           // bytes that may wait on one link; above, it is cut. Also the largest frame [64 MiB]
@@ -40,7 +40,7 @@ type Options struct {
 // Handler is told what happens on the links. Its methods are called from the transport's goroutines and must not
 // block for long; calls for one link are in order: LinkUp, then Messages, then LinkDown, each pair exactly once.
 type Handler interface {
-	// LinkUp: both sides have admitted the link. rtt is the round trip measured by its handshake.
+	// LinkUp: both sides have said who they are. rtt is the round trip measured by its handshake.
 	LinkUp(l zab.Link, rtt time.Duration)
 	// LinkDown: the link is gone. refused tells that the peer's process is known to be down: the connection was
 	// reset or closed by its end, or the next dial was refused.

@@ -87,7 +87,7 @@ type link struct {
 	over    chan struct{} // closed when run has done all it waits for
 
 	heardAt atomic.Int64 // in the transport's monotonic nanoseconds
-	busy    atomic.Bool  // the handler is taking messages: not reading is not silence of the peer
+	busy    atomic.Bool  // a frame is being dealt with: not reading is not silence of the peer
 }
 
 // probe waits for a pong.
@@ -259,8 +259,11 @@ func (l *link) read() {
 			l.cut(lost(err))
 			return
 		}
+		l.busy.Store(true)
+		e, ok := l.take(f)
 		l.heardAt.Store(l.t.now())
-		if e, ok := l.take(f); !ok {
+		l.busy.Store(false)
+		if !ok {
 			l.cut(e)
 			for err == nil { // nothing more is taken; the peer may still be reading what is flushed
 				_, err = l.stream.Recv()
@@ -301,14 +304,11 @@ func (l *link) take(f *zabv1.Frame) (ending, bool) {
 				return ending{reason: zab.ReasonBadMessage, detail: err.Error(), tell: true}, false
 			}
 		}
-		l.busy.Store(true)
 		l.deliver.Lock()
 		if !l.down {
 			l.t.handler.Messages(l.id, msgs)
 		}
 		l.deliver.Unlock()
-		l.heardAt.Store(l.t.now())
-		l.busy.Store(false)
 	}
 	if bye := f.GetBye(); bye != nil {
 		reason := zab.Reason(bye.GetReason())
@@ -373,9 +373,10 @@ func (l *link) answers(ctx context.Context) bool {
 	return false
 }
 
-// watch is called at each beat of the transport's monitor.
+// watch is called at each beat of the transport's monitor. The limit is twice the one at which zab gives up a leader
+// or a learner: here it frees what a dead host holds, and a false alarm on a loaded machine would cost a link.
 func (l *link) watch(now int64) {
-	if silent := time.Duration(now - l.heardAt.Load()); silent > l.t.opts.Silence && !l.busy.Load() {
+	if silent := time.Duration(now - l.heardAt.Load()); silent > 2*l.t.opts.Silence && !l.busy.Load() {
 		l.cut(ending{reason: reasonSilent, detail: silent.String()})
 		return
 	}

@@ -117,11 +117,13 @@ func (t *Transport) Run(ctx context.Context) error {
 	t.running = true
 	t.mu.Unlock()
 	var server *grpc.Server
+	var ln *listener
 	failed := make(chan error, 1)
 	if t.opts.Listener != nil {
 		server = grpc.NewServer(t.serverOptions()...)
 		zabv1.RegisterPeerServiceServer(server, &service{t: t})
-		t.spawn(func() { failed <- server.Serve(t.opts.Listener) }) // ends with server.Stop
+		ln = &listener{Listener: t.opts.Listener, conns: make(map[*conn]struct{})}
+		t.spawn(func() { failed <- server.Serve(ln) }) // ends with server.Stop
 	}
 	for _, id := range t.ids {
 		p := t.peers[id]
@@ -138,6 +140,7 @@ func (t *Transport) Run(ctx context.Context) error {
 	t.stop()
 	cancel()
 	if server != nil {
+		ln.closeAll()
 		server.Stop() // waits for its handlers
 	}
 	t.wg.Wait()
