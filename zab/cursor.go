@@ -252,10 +252,10 @@ func (c *Core) mayMark(x *learner) bool {
 
 func (c *Core) markEnd(x *learner) {
 	x.marked, x.markedAt, x.progress = true, c.now, c.now
+	c.ping(x) // its pong comes before AckNewLeader, so UpToDate can bring the serving lease along
 	c.send(x.link, &NewLeader{
 		Epoch: c.epoch, HistoryEnd: c.lead.historyEnd, Epochs: c.epochs.upTo(c.lead.historyEnd), Ensemble: c.lead.ensemble,
 	})
-	c.ping(x) // so that its pong is seen by the time it may serve
 }
 
 func (c *Core) onSnapshotReady(in SnapshotReady) {
