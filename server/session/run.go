@@ -116,7 +116,10 @@ func (c *Conn) push(rs []Request) (n int, err error) {
 			break // what was in flight has completed meanwhile: the rest runs directly
 		}
 		if w := r.Write; w != nil {
-			w.Op, w.Session, w.Cxid, w.Ticket, w.Auth = r.Op, c.session.Load(), r.Xid, ticket, auth
+			w.Op, w.Session, w.Cxid, w.Ticket = r.Op, c.session.Load(), r.Xid, ticket
+			if w.Auth == nil { // a front that speaks for several clients names each one's
+				w.Auth = auth
+			}
 			c.submit = append(c.submit, w)
 		}
 		if !c.order.Push(Item{Req: *r, Auth: auth, At: c.heard}) {
