@@ -305,7 +305,9 @@ func (m *Machine) served(ev zab.Serving) {
 	if !ev.On {
 		return
 	}
-	m.stepElection(election.Settled{Role: m.role, Leader: m.leader, Epoch: m.epoch})
+	m.stepElection(election.Settled{
+		Role: m.role, Leader: m.leader, Epoch: m.epoch, Ensemble: m.core.Ensemble(),
+	})
 }
 
 func (m *Machine) setServing(on bool) {

@@ -248,10 +248,8 @@ func (l *leadership) revalidate(o znode.Origin, id int64, password []byte, timeo
 	if subtle.ConstantTimeCompare(s.Password[:], password) != 1 {
 		return false, 0, znode.Ticket{}
 	}
+	// A former owner elsewhere is not told: its reads go on, as ZooKeeper's do, until its next write is refused.
 	s.Ticket = l.drawTicket()
-	if s.server != 0 && s.server != zab.ServerID(o.Server) {
-		l.evict(s.server, id, s.Ticket)
-	}
 	s.server, s.owner, s.Timeout, s.last = zab.ServerID(o.Server), o, timeout, l.clock
 	return true, timeout, s.Ticket
 }

@@ -64,7 +64,7 @@ func (w *logWriter) run() {
 			return
 		}
 		for i := range ops {
-			if id := ops[i].Ensemble; id != 0 {
+			if id := ops[i].Ensemble; id != 0 || ops[i].Unstamp {
 				w.r.ensemble.Store(uint64(id))
 			}
 		}

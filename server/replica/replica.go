@@ -37,12 +37,13 @@ type Replica struct {
 	mu   sync.RWMutex // the tree's lock
 	tree *znode.Tree
 
-	machine *Machine
-	inbox   inbox
-	writer  logWriter
-	applier applier
-	state   stateWriter
-	bulk    bulk
+	machine      *Machine // these two belong to the loop
+	leadingSince time.Time
+	inbox        inbox
+	writer       logWriter
+	applier      applier
+	state        stateWriter
+	bulk         bulk
 
 	lease    atomic.Int64 // ns since born
 	applied  atomic.Int64

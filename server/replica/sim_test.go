@@ -361,7 +361,7 @@ func (s *simulation) write(x *simNode, op zab.PersistOp) {
 	if op.Hard != nil {
 		d.hard = *op.Hard
 	}
-	if op.Ensemble != 0 {
+	if op.Ensemble != 0 || op.Unstamp {
 		d.ensemble = op.Ensemble
 	}
 }

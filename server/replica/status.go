@@ -20,9 +20,11 @@ type Status struct {
 	Delivered zab.Zxid
 	Applied   zab.Zxid
 
-	Pending     int // proposed or forwarded, not applied
-	Outstanding int // all of this server's clients' writes that wait
-	Counts      Counts
+	LeadingSince time.Time // of the present leadership, once it serves; else zero
+	PendingSyncs int       // syncs of this server's clients that wait for the leader
+	Pending      int       // proposed or forwarded, not applied
+	Outstanding  int       // all of this server's clients' writes that wait
+	Counts       Counts
 
 	Txns             uint64 // applied
 	DigestMismatches uint64
@@ -53,6 +55,12 @@ func (r *Replica) Status() Status {
 func (r *Replica) publish() {
 	s := r.machine.status()
 	s.Single = r.single
+	if !s.Serving || s.Role != zab.Leading {
+		r.leadingSince = time.Time{}
+	} else if r.leadingSince.IsZero() {
+		r.leadingSince = time.Now()
+	}
+	s.LeadingSince = r.leadingSince
 	least := s.Delivered
 	for _, l := range s.Zab.Learners {
 		least = min(least, l.Match)
@@ -65,6 +73,6 @@ func (m *Machine) status() Status {
 	return Status{
 		Zab: m.core.Status(), Role: m.role, Serving: m.serving, Leader: m.leader, Epoch: m.epoch,
 		Delivered: m.delivered, Applied: m.applied,
-		Pending: m.waiting.len(), Outstanding: m.waiting.len() + len(m.parked), Counts: m.counts,
+		PendingSyncs: len(m.syncing), Pending: m.waiting.len(), Outstanding: m.waiting.len() + len(m.parked), Counts: m.counts,
 	}
 }
