@@ -314,3 +314,19 @@ func TestSetWatchesInSteps(t *testing.T) {
 	_ = n.c.Close()
 	until(t, "the watches to go", func() bool { return s.hub.Watches().Watches == 0 })
 }
+
+// What the server says last arrives, also when the client goes on sending.
+func TestLastReplyArrives(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxClientConns = -1 })
+	for range 100 {
+		c := s.session()
+		c.send(request(1, jute.OpCloseSession, nil))
+		for i := range int32(3) {
+			// The server may be through, but then it still listens.
+			c.send(request(2+i, jute.OpExists, get("/", false)))
+		}
+		c.want(1, 0)
+		c.closed()
+		_ = c.c.Close()
+	}
+}

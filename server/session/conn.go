@@ -90,8 +90,15 @@ func (c *Conn) Reason() Reason {
 // Close ends the connection at once: what is still in the outbox is lost. The first reason counts.
 func (c *Conn) Close(r Reason) {
 	if c.end(r) {
-		_ = c.sink.Close() // nothing is left to be told to this client
+		c.hangUp()
 	}
+}
+
+// hangUp tells the client, then the connection's goroutine: that one may go on with the socket as soon as done is
+// closed, and nothing may come between.
+func (c *Conn) hangUp() {
+	_ = c.sink.Close() // nothing is left to be told to this client
+	close(c.done)
 }
 
 // end marks the connection as ended; false if it was already.
@@ -103,7 +110,6 @@ func (c *Conn) end(r Reason) bool {
 	if r == ReasonSlow || r == ReasonOrder || r == ReasonMalformed {
 		c.hub.stats.dropped.Add(1)
 	}
-	close(c.done)
 	return true
 }
 
@@ -261,7 +267,9 @@ func (c *Conn) ReleaseFor(r Reason) {
 	first := c.end(r)
 	c.hub.remove(c)
 	if first {
-		_ = c.sink.Close() // nothing is left to be told to this client
+		c.hangUp()
+	} else {
+		<-c.done // whoever ended it hangs up at once
 	}
 	c.mu.Lock()
 	dropped := c.order.Drop()
