@@ -38,15 +38,17 @@ type Core struct {
 	opts      Options
 	voter     bool
 
-	now      time.Duration
-	look     Look
-	role     zab.Role
-	leader   zab.ServerID // chosen; zero while looking
-	settled  Established  // zero until the zab core serves
-	round    uint64
-	proposal Vote
-	class    class
-	closed   bool // Abandon was said for the role held; nothing more is until the next Look
+	now     time.Duration
+	look    Look
+	role    zab.Role
+	leader  zab.ServerID // chosen; zero while looking
+	settled Established  // zero until the zab core serves
+	round   uint64
+	// leaderRound is the round in which the leader was chosen by its own word: that in which it looks again is later.
+	leaderRound uint64
+	proposal    Vote
+	class       class
+	closed      bool // Abandon was said for the role held; nothing more is until the next Look
 
 	latest  map[zab.ServerID]*heard
 	links   map[zab.ServerID]*link

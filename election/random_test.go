@@ -242,8 +242,8 @@ func (c *chaos) lead(nd *node) {
 		return
 	}
 	for _, o := range v.Voters() {
-		if follows(o) && candidate(c.nodes[o].disk, 0).less(candidate(nd.disk, 0)) == false && candidate(c.nodes[o].disk, 0) != candidate(nd.disk, 0) {
-			c.look(id, nil) // behind a learner
+		if follows(o) && v.Weight(o) > 0 && candidate(nd.disk, 0).less(candidate(c.nodes[o].disk, 0)) {
+			c.look(id, nil) // behind a learner that counts
 			return
 		}
 	}

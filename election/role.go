@@ -81,8 +81,8 @@ func (c *Core) checkLeader(n *Notification, before *heard) {
 	gone := false
 	switch {
 	case n.State == zab.Looking:
-		again := n.Round < c.round && before != nil && before.n.Round >= c.round // its process restarted
-		gone = n.Round > c.round || again || n.Round == c.round && n.Vote.Leader != c.leader
+		again := n.Round < c.leaderRound && before != nil && before.n.Round >= c.leaderRound // its process restarted
+		gone = n.Round > c.leaderRound || again || n.Round == c.leaderRound && n.Vote.Leader != c.leader
 	case n.settled():
 		gone = n.leader() != c.leader && !c.stale(n)
 	default:
@@ -117,7 +117,7 @@ func (c *Core) maySupport(id zab.ServerID) bool {
 		// An older round, or a worse vote: it has not heard of this one yet and will follow.
 		return h.n.Round < c.round || h.n.Round == c.round && !c.proposal.less(h.n.Vote)
 	case h.n.settled():
-		return h.n.leader() == c.self || h.n.Established.Epoch <= c.look.Current
+		return h.n.leader() == c.self || c.stale(&h.n)
 	default:
 		return h.n.leader() == c.self || h.n.Round < c.round
 	}

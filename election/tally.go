@@ -86,8 +86,9 @@ func (c *Core) evaluate() {
 	if l := c.settledLeader(); l != 0 {
 		n := &c.latest[l].n
 		c.proposal = Vote{Leader: l, Zxid: n.Vote.Zxid, PeerEpoch: n.Established.Epoch}
-		c.round = n.Round
+		c.round = max(c.round, n.Round) // a process never counts one round twice
 		c.decide(l)
+		c.leaderRound = n.Round
 		return
 	}
 	if !c.supported() {
@@ -224,7 +225,7 @@ func (c *Core) settledLeader() zab.ServerID {
 
 // decide ends the instance.
 func (c *Core) decide(leader zab.ServerID) {
-	c.leader, c.decidedAt = leader, c.now
+	c.leader, c.leaderRound, c.decidedAt = leader, c.round, c.now
 	c.resendWait = c.opts.ResendMin
 	c.backoff()
 	c.finalizeAt, c.ghostAt = 0, 0
