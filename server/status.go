@@ -157,6 +157,7 @@ func (s *status) Metrics(line func(key, value string)) {
 	number("fsync_threshold_exceed_count", r.Store.SlowSyncs)
 	number("last_processed_zxid", uint64(r.Applied))
 	number("log_end_zxid", uint64(r.Zab.Last))
+	number("log_base_zxid", uint64(r.Zab.Base))
 	number("epoch", uint64(r.Epoch))
 	number("leader_id", uint64(r.Leader))
 	number("pending_requests", uint64(r.Pending))

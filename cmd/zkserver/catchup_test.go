@@ -50,11 +50,33 @@ func syncs(t *testing.T, leader *proc) (diff, snap int) {
 	return diff, snap
 }
 
+// wantSyncs waits until the leader reports these counts, and fails if it reports more.
+func wantSyncs(t *testing.T, leader *proc, diff, snap int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d synchronizations by DIFF and %d by SNAP", diff, snap), func() bool {
+		d, s := syncs(t, leader)
+		if d > diff || s > snap {
+			t.Fatalf("%d synchronizations by DIFF and %d by SNAP, want %d and %d", d, s, diff, snap)
+		}
+		return d == diff && s == snap
+	})
+}
+
+func logZxid(t *testing.T, p *proc, key string) uint64 {
+	t.Helper()
+	z, err := strconv.ParseUint(p.mntr(key), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	return z
+}
+
 // TestCatchUpByDiff: a follower, and an observer, that were away for 1, 1,000 and many transactions come back by DIFF.
 func TestCatchUpByDiff(t *testing.T) {
 	ps := newEnsemble(t, 4, 1, "")
 	startAll(ps)
 	leader := leaderOf(t, ps)
+	wantSyncs(t, leader, len(ps)-1, 0)
 	follower := ps[leader.id%3]
 	for _, away := range []*proc{follower, ps[3]} {
 		for _, n := range []int{1, 1000, rounds(20_000, 200_000)} {
@@ -67,9 +89,7 @@ func TestCatchUpByDiff(t *testing.T) {
 			t.Logf("server %d back after %d transactions: %s", away.id, n, time.Since(began).Round(time.Millisecond))
 			checkServed(t, away, fmt.Sprintf("/diff-%d-%d", away.id, n), n)
 			sameDigests(t, ps)
-			if d, s := syncs(t, leader); d != diff+1 || s != snap {
-				t.Fatalf("server %d away for %d: DIFF %d -> %d, SNAP %d -> %d, want one DIFF", away.id, n, diff, d, snap, s)
-			}
+			wantSyncs(t, leader, diff+1, snap)
 		}
 	}
 }
@@ -91,19 +111,25 @@ func TestCatchUpBySnap(t *testing.T) {
 	ps := newEnsemble(t, 4, 1, "commitLogCount=1000\n")
 	startAll(ps)
 	leader := leaderOf(t, ps)
+	wantSyncs(t, leader, len(ps)-1, 0)
+	if w := leader.mntr("zk_diff_window"); w != "1000" {
+		t.Fatalf("the window is %s", w)
+	}
 	n := rounds(120_000, 200_000)
 	for _, away := range []*proc{ps[leader.id%3], ps[3]} {
-		_, snap := syncs(t, leader)
+		diff, snap := syncs(t, leader)
+		last := logZxid(t, away, "zk_log_end_zxid")
 		away.kill()
 		path := fmt.Sprintf("/snap-%d", away.id)
 		write(t, leader, path, n)
+		until(t, "the leader's log is cut beyond the end of the one that is away", func() bool {
+			return logZxid(t, leader, "zk_log_base_zxid") > last
+		})
 		away.start()
 		away.serve()
 		checkServed(t, away, path, n)
 		sameDigests(t, ps)
-		if _, s := syncs(t, leader); s != snap+1 {
-			t.Fatalf("server %d: SNAP %d -> %d, want one more", away.id, snap, s)
-		}
+		wantSyncs(t, leader, diff, snap+1)
 	}
 }
 

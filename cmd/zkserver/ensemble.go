@@ -68,9 +68,10 @@ type member struct {
 }
 
 type ensemble struct {
-	exe     string
-	members []*member
-	out     io.Writer
+	exe       string
+	members   []*member
+	out       io.Writer
+	announced bool // the connect string was printed
 }
 
 func runEnsemble(ctx context.Context, o ensembleOptions, in io.Reader, out io.Writer) (err error) {
@@ -101,11 +102,7 @@ func runEnsemble(ctx context.Context, o ensembleOptions, in io.Reader, out io.Wr
 			return err
 		}
 	}
-	addrs := make([]string, 0, len(e.members))
-	for _, m := range e.members {
-		addrs = append(addrs, m.client)
-	}
-	fmt.Fprintf(out, "connect %s\nlogs and data in %s; type help for commands\n", strings.Join(addrs, ","), o.dir)
+	fmt.Fprintf(out, "logs and data in %s; type help for commands\n", o.dir)
 	return e.serve(ctx, in)
 }
 
@@ -255,16 +252,43 @@ func (e *ensemble) serve(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// poll asks each server for its role and prints what changed.
+// poll asks each server for its role and prints what changed. The connect string comes once every server that runs has
+// joined: until then the loss of one voter can leave the rest without a quorum that ever held the same history.
 func (e *ensemble) poll() {
+	serving, running := 0, 0
+	defer func() {
+		if !e.announced && running > 0 && serving == running {
+			e.announced = true
+			addrs := make([]string, 0, len(e.members))
+			for _, m := range e.members {
+				addrs = append(addrs, m.client)
+			}
+			fmt.Fprintf(e.out, "connect %s\n", strings.Join(addrs, ","))
+		}
+	}()
 	for _, m := range e.members {
 		role := m.ask()
 		if role != m.role {
 			m.role = role
 			fmt.Fprintf(e.out, "server %d (%s): %s\n", m.id, m.client, role)
 		}
+		switch role {
+		case roleDown:
+		case roleStarting, roleLooking:
+			running++
+		default:
+			running++
+			serving++
+		}
 	}
 }
+
+// What a server is while it has no role.
+const (
+	roleDown     = "down"
+	roleStarting = "starting"
+	roleLooking  = "looking"
+)
 
 // ask is a server's mode by its word srvr.
 func (m *member) ask() string {
@@ -276,21 +300,21 @@ func (m *member) ask() string {
 		}
 	}
 	if m.cmd == nil {
-		return "down"
+		return roleDown
 	}
 	c, err := net.DialTimeout("tcp", m.client, time.Second)
 	if err != nil {
-		return "starting"
+		return roleStarting
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(c, "srvr"); err != nil {
-		return "starting"
+		return roleStarting
 	}
 	text, _ := io.ReadAll(io.LimitReader(c, 1<<16))
 	_, mode, ok := strings.Cut(string(text), "Mode: ")
 	if !ok {
-		return "looking"
+		return roleLooking
 	}
 	mode, _, _ = strings.Cut(mode, "\n")
 	return mode

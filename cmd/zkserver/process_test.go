@@ -289,11 +289,16 @@ func TestEnsembleCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill() }()
-	until(t, "a leader and an observer", func() bool {
-		s := out.String()
-		return strings.Contains(s, ": leader") && strings.Contains(s, ": observer") && strings.Contains(s, "connect 127.0.0.1:")
-	})
+	until(t, "a connect string", func() bool { return strings.Contains(out.String(), "connect 127.0.0.1:") })
+	if s := out.String(); !strings.Contains(s, ": leader") || !strings.Contains(s, ": observer") {
+		t.Fatal("a connect string before there are a leader and an observer: " + s)
+	}
 	fmt.Fprintln(in, "kill leader")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(out.String())
+		}
+	})
 	until(t, "a second leader", func() bool {
 		s := out.String()
 		return strings.Contains(s, ": down") && strings.Count(s, ": leader") >= 2
