@@ -107,12 +107,17 @@ func (c *Core) hasTransaction() bool { return c.last > 0 || c.base > 0 }
 
 // endLeadership says goodbye and gives up what waited for it.
 func (c *Core) endLeadership(r Reason, successor ServerID) {
-	l := c.lead
-	for _, x := range l.learners {
+	for _, x := range c.lead.learners {
 		if x.state == sendingSnapshot || x.state == awaitSnapshot {
 			c.event(CancelSnapshot{Link: x.link})
 		}
-		c.send(x.link, &Goodbye{Epoch: c.epoch, Reason: r, Last: c.last, Successor: successor})
+	}
+	// Also to those that only greeted. What they said is kept: one that does not go away is served by our next
+	// leadership, and one that does says so.
+	for i := range c.peers {
+		if p := &c.peers[i]; p.up && p.info != nil {
+			c.send(p.link, &Goodbye{Epoch: c.epoch, Reason: r, Last: c.last, Successor: successor})
+		}
 	}
 	c.loseSyncs()
 }
