@@ -41,6 +41,7 @@ type node struct {
 	queue   []queued // ops issued, not synced
 	tree    []Entry  // applied, from the beginning of time
 	deliver Zxid     // told to apply
+	stuck   bool     // the disk completes nothing
 	loading uint64   // op of a switch whose tree is still to be loaded
 	gated   []Gated
 	gen     uint64
@@ -436,7 +437,7 @@ func (c *cluster) receive(a, b ServerID) bool {
 // sync makes queued ops durable, up to seq (0: all), and says so.
 func (n *node) sync(upto uint64) bool {
 	var last *queued
-	for len(n.queue) > 0 && (upto == 0 || n.queue[0].op.Seq <= upto) {
+	for !n.stuck && len(n.queue) > 0 && (upto == 0 || n.queue[0].op.Seq <= upto) {
 		q := n.queue[0]
 		n.queue = n.queue[1:]
 		n.disk.perform(n, q.op)

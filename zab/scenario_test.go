@@ -134,6 +134,7 @@ func commands() map[string]func(*scenario, args) error {
 		"inject": (*scenario).inject, "state": (*scenario).state, "log": (*scenario).log, "queue": (*scenario).queue,
 		"links": (*scenario).links, "check": (*scenario).check, "trace": (*scenario).traceOn, "reads": (*scenario).reads,
 		"cutlog": (*scenario).cutlog, "flush": (*scenario).flush, "lease": (*scenario).lease, "ungated": (*scenario).ungatedHost,
+		"stuck": (*scenario).stuck, "unstuck": (*scenario).unstuck,
 	}
 }
 
@@ -165,6 +166,9 @@ func (s *scenario) boot(a args) error {
 }
 
 func (s *scenario) restartOne(id ServerID) error {
+	if n := s.c.nodes[id]; n.up {
+		s.c.crash(n, 0)
+	}
 	if err := s.c.start(s.c.nodes[id]); err != nil {
 		s.c.logf("%d: does not start: %v", id, err)
 		return nil
@@ -297,6 +301,10 @@ func (s *scenario) persist(a args) error {
 	s.c.nodes[a.id(0)].sync(uint64(a.num("upto", 0)))
 	return nil
 }
+
+// stuck ID: its disk completes nothing until unstuck.
+func (s *scenario) stuck(a args) error   { s.c.nodes[a.id(0)].stuck = true; return nil }
+func (s *scenario) unstuck(a args) error { s.c.nodes[a.id(0)].stuck = false; return nil }
 
 func (s *scenario) apply(a args) error {
 	s.c.nodes[a.id(0)].apply(a.num("n", -1))
