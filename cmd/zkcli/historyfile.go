@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,58 +21,30 @@ func historyFile(getenv func(string) string) string {
 	return ""
 }
 
-// lineHistory is the history that the arrow keys walk through, kept in a file of one line each. Lines with credentials are
-// never written. A file that cannot be read or written costs the memory of earlier shells only.
-type lineHistory struct {
-	file  string
-	lines []string
-}
-
-func openHistory(file string) *lineHistory {
-	h := &lineHistory{file: file}
+// readHistory gives the last lines of earlier shells. A file that cannot be read costs no more than them.
+func readHistory(file string) []string {
 	f, err := os.Open(file)
 	if err != nil {
-		return h
+		return nil
 	}
 	defer f.Close()
+	var lines []string
 	for sc := bufio.NewScanner(f); sc.Scan(); {
-		h.lines = append(h.lines, sc.Text())
+		lines = append(lines, sc.Text())
 	}
-	if n := len(h.lines); n > historyKept {
-		h.lines = h.lines[n-historyKept:]
-	}
-	return h
+	return lines[max(0, len(lines)-historyKept):]
 }
 
-// Write adds a line; it is readline's interface that it is called so.
-func (h *lineHistory) Write(s string) (int, error) {
-	s = strings.TrimSpace(s)
-	if s == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
-		return len(h.lines), nil
+// appendHistory keeps a line for later shells; never one with credentials. What cannot be kept is not: the shell goes on.
+func appendHistory(file, line string) {
+	line = strings.TrimSpace(line)
+	if file == "" || strings.HasPrefix(line, "addauth") {
+		return
 	}
-	h.lines = append(h.lines, s)
-	if h.file == "" || strings.HasPrefix(s, "addauth") || strings.Contains(s, "\n") {
-		return len(h.lines), nil
-	}
-	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		h.file = ""
-		return len(h.lines), nil
+		return
 	}
-	_, err = f.WriteString(s + "\n")
-	return len(h.lines), errors.Join(err, f.Close())
+	defer f.Close()
+	_, _ = f.WriteString(line + "\n")
 }
-
-// GetLine gives a line by its number.
-func (h *lineHistory) GetLine(i int) (string, error) {
-	if i < 0 || i >= len(h.lines) {
-		return "", errors.New("no such line")
-	}
-	return h.lines[i], nil
-}
-
-// Len is the number of lines.
-func (h *lineHistory) Len() int { return len(h.lines) }
-
-// Dump gives all lines.
-func (h *lineHistory) Dump() any { return h.lines }

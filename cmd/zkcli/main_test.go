@@ -16,8 +16,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	testscript.Main(m, map[string]func(){"zkcli": main})
 }
+
+// asProgram, in the environment, makes the test binary zkcli itself.
+const asProgram = "ZKCLI_TEST_AS_PROGRAM"
 
 // TestScripts runs testdata/*.txtar, each against a server of its own; with ZKCLI_TEST_SERVER against that one, which is
 // to be Apache ZooKeeper or zkserver with super user super:test and TTL nodes switched on. $BASE is theirs.

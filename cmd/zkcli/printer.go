@@ -42,7 +42,7 @@ type printer struct {
 
 	mu       sync.Mutex
 	out, err io.Writer
-	above    func(string) // prints above the shell's prompt while a line is read; nil otherwise
+	prompt   string // what the shell has printed while it reads a line, else empty
 }
 
 // line prints a line of a result.
@@ -102,7 +102,8 @@ func (p *printer) failure(err error) {
 	_ = e.Encode(v)
 }
 
-// event prints what a watch saw, above the prompt if there is one.
+// event prints what a watch saw. The shell's prompt is printed again behind it; what is typed there is still there, and shown
+// with the next key.
 func (p *printer) event(ev client.Event) {
 	s := fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s zxid: %d", ev.Type, ev.Path, ev.Zxid)
 	if p.format == jsonFormat {
@@ -114,18 +115,19 @@ func (p *printer) event(ev client.Event) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.above != nil {
-		p.above(s)
+	if p.prompt != "" {
+		s = "\r\x1b[K" + s + "\n" + p.prompt
+		fmt.Fprint(p.out, s)
 		return
 	}
 	fmt.Fprintln(p.out, s)
 }
 
-// setAbove says whether the shell is reading a line.
-func (p *printer) setAbove(f func(string)) {
+// setPrompt says what the shell shows while it reads a line; empty when it has one.
+func (p *printer) setPrompt(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.above = f
+	p.prompt = s
 }
 
 // data prints a node's data as text: the bytes as they are and a newline; on a terminal control characters and what is not

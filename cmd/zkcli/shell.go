@@ -8,13 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/reeflective/readline"
+	"github.com/peterh/liner"
 
 	"github.com/zkserver/zkserver/client"
 )
 
 // completionWait bounds how long a key waits for the names of children.
 const completionWait = 500 * time.Millisecond
+
+// firstPrompt bounds how long the first prompt waits for the connection.
+const firstPrompt = time.Second
 
 // shell reads commands from a terminal until quit or the end of input (Ctrl-D). Its exit code is that of the last command.
 func (s *session) shell(getenv func(string) string) int {
@@ -24,24 +27,38 @@ func (s *session) shell(getenv func(string) string) int {
 		s.p.failure(err)
 		return exitCode(err, s.o.compatExit)
 	}
-	rl := readline.NewShell()
-	rl.Prompt.Primary(s.prompt)
-	rl.Completer = s.complete
-	rl.History.Add("zkcli", openHistory(historyFile(getenv)))
+	ctx, cancel := context.WithTimeout(context.Background(), firstPrompt)
+	_ = connected(ctx, s.c) // the prompt says how it went
+	cancel()
+	file := historyFile(getenv)
+	line := liner.NewLiner()
+	defer line.Close() // gives the terminal back
+	line.SetCtrlCAborts(true)
+	line.SetTabCompletionStyle(liner.TabPrints)
+	line.SetWordCompleter(s.complete)
+	for _, l := range readHistory(file) {
+		line.AppendHistory(l)
+	}
 	for !s.quitting {
-		s.p.setAbove(func(text string) { _, _ = rl.PrintTransientf("%s", text) })
-		line, err := rl.Readline()
-		s.p.setAbove(nil)
+		prompt := s.prompt()
+		s.p.setPrompt(prompt)
+		text, err := line.Prompt(prompt)
+		s.p.setPrompt("")
 		switch {
-		case errors.Is(err, readline.ErrInterrupt):
+		case errors.Is(err, liner.ErrPromptAborted):
 			continue // Ctrl-C drops the line
 		case errors.Is(err, io.EOF):
+			s.p.note("")
 			return exitCode(s.last, s.o.compatExit)
 		case err != nil:
 			s.p.failure(err)
 			return exitFailed
 		}
-		s.executeLine(line)
+		if strings.TrimSpace(text) != "" {
+			line.AppendHistory(text)
+			appendHistory(file, text)
+		}
+		s.executeLine(text)
 	}
 	return exitCode(s.last, s.o.compatExit)
 }
@@ -66,13 +83,12 @@ func (s *session) stateName() string {
 	return "CLOSED"
 }
 
-func (s *session) complete(line []rune, cursor int) readline.Completions {
-	values := s.candidates(string(line[:cursor]))
-	c := readline.CompleteValues(values...)
-	if len(values) > 0 && strings.HasPrefix(values[0], "/") {
-		return c.NoSpace('*') // a path may go on
-	}
-	return c
+// complete is what liner asks: what the word before the cursor may become, and what stands around it.
+func (s *session) complete(text string, cursor int) (head string, words []string, tail string) {
+	runes := []rune(text)
+	before := string(runes[:cursor])
+	start := strings.LastIndexByte(before, ' ') + 1
+	return before[:start], s.candidates(before), string(runes[cursor:])
 }
 
 // candidates are what the last word before the cursor may become: a command, an option, or the path of a child. Names that

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo terminal with zkcli at its other end.
+type terminal struct {
+	t      *testing.T
+	master *os.File
+	cmd    *exec.Cmd
+	ended  chan struct{} // zkcli has closed its end
+
+	mu   sync.Mutex
+	text bytes.Buffer // all that was shown
+	more chan struct{}
+	seen int // up to here expect has looked
+}
+
+func openTerminal(t *testing.T, env ...string) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no pseudo terminal here: ", err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 120})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &terminal{t: t, master: master, cmd: exec.Command(exe), more: make(chan struct{}, 1), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), append(env, asProgram+"=1", "TERM=xterm", "TZ=UTC")...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.read() // ends with the program
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // long gone, if all is well
+		<-p.ended
+		_ = master.Close()
+	})
+	return p
+}
+
+func (p *terminal) read() {
+	defer close(p.ended)
+	buf := make([]byte, 4096)
+	for {
+		n, err := p.master.Read(buf)
+		p.mu.Lock()
+		p.text.Write(buf[:n])
+		p.mu.Unlock()
+		select {
+		case p.more <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// expect waits until want is shown behind what was expected before.
+func (p *terminal) expect(want string) {
+	p.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		p.mu.Lock()
+		rest := p.text.String()[p.seen:]
+		if i := strings.Index(rest, want); i >= 0 {
+			p.seen += i + len(want)
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		select {
+		case <-p.more:
+		case <-deadline:
+			p.t.Fatalf("never shown: %q; shown was %q", want, rest)
+		}
+	}
+}
+
+func (p *terminal) keys(s string) {
+	p.t.Helper()
+	if _, err := p.master.WriteString(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestShell types into the shell: prompt, completion, history, events, and the end.
+func TestShell(t *testing.T) {
+	t.Parallel()
+	server, stop, err := startFake()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	file := filepath.Join(t.TempDir(), "history")
+	if err := os.WriteFile(file, []byte("ls /from-before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := openTerminal(t, "ZKCLI_SERVER="+server, "ZKCLI_HISTORY="+file)
+	prompt := func(n string) { t.Helper(); p.expect("[zk: " + server + "(CONNECTED) " + n + "] ") }
+
+	prompt("0")
+	p.keys("create /services\r")
+	p.expect("Created /services\r\n")
+	prompt("1")
+	p.keys("crea\t")
+	p.expect("create")
+	p.keys(" /ser\t")
+	p.expect("create /services")
+	p.keys("/web hello\r")
+	p.expect("Created /services/web\r\n")
+	prompt("2")
+	p.keys("get -w /services/w\t")
+	p.expect("get -w /services/web")
+	p.keys("\r")
+	p.expect("hello\r\n")
+	prompt("3")
+	p.keys("set /services/web $'a\\x1bb'\r")
+	p.expect("WatchedEvent state:SyncConnected type:NodeDataChanged path:/services/web zxid: ")
+	p.keys("get /services/web\r")
+	p.expect("a\\x1bb\r\n") // on a terminal control characters are escaped
+	prompt("5")
+	p.keys("never run\x03")
+	prompt("5")
+	p.keys("addauth digest me:secret\r")
+	prompt("6")
+	p.keys("\x1b[A\x1b[A\r") // twice up
+	p.expect("a\\x1bb\r\n")
+	prompt("7")
+	p.keys("close\r")
+	p.expect("[zk: " + server + "(CLOSED) 8] ")
+	p.keys("connect\r")
+	prompt("9")
+	p.keys("ls /none\r")
+	p.expect("Node does not exist: /none\r\n")
+	prompt("10")
+	p.keys("\x04")
+	var exit *exec.ExitError
+	if err := p.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitNoNode {
+		t.Errorf("ended with %v, want the last command's exit code", err)
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(kept); !strings.HasPrefix(s, "ls /from-before\ncreate /services\n") || !strings.HasSuffix(s, "ls /none\n") || strings.Contains(s, "secret") {
+		t.Errorf("kept history: %q", s)
+	}
+}
