@@ -53,12 +53,15 @@ type Core struct {
 	latest  map[zab.ServerID]*heard
 	links   map[zab.ServerID]*link
 	refused map[zab.ServerID]zab.Reason
+	// barred are candidates that this server has voted for in vain: they are not heard here, or a quorum is heard and
+	// does not elect them. Where links are missing between some, going on with the best would be going on for ever.
+	barred map[zab.ServerID]bool
+	since  map[zab.ServerID]time.Duration // when a candidate was first voted for, in this instance
 
 	decidedAt  time.Duration
 	resendAt   time.Duration
 	resendWait time.Duration
 	finalizeAt time.Duration // zero: no quorum agrees
-	ghostAt    time.Duration // zero: the candidate has been heard, or there is none
 
 	pending map[zab.ServerID]bool // peers that are owed the present notification
 	batch   Batch
@@ -82,6 +85,8 @@ func New(b Boot) (*Core, error) {
 		latest:    make(map[zab.ServerID]*heard),
 		links:     make(map[zab.ServerID]*link),
 		refused:   make(map[zab.ServerID]zab.Reason),
+		barred:    make(map[zab.ServerID]bool),
+		since:     make(map[zab.ServerID]time.Duration),
 		pending:   make(map[zab.ServerID]bool),
 	}
 	seen := make(map[zab.ServerID]bool)
@@ -192,6 +197,7 @@ func (c *Core) votes() bool { return c.voter && !c.look.NeedSnap }
 func (c *Core) start(in Look) {
 	c.look = in
 	c.role, c.leader, c.settled, c.closed = zab.Looking, 0, Established{}, false
+	c.forgive()
 	round := c.round + 1
 	for _, id := range c.members {
 		h := c.latest[id]
@@ -231,7 +237,7 @@ func (c *Core) start(in Look) {
 // enter goes to a round: no vote of another round counts in it.
 func (c *Core) enter(round uint64) {
 	c.round = round
-	c.finalizeAt, c.ghostAt = 0, 0
+	c.finalizeAt = 0
 	c.class = c.classify()
 	c.proposal = c.own()
 	c.broadcast()
@@ -249,18 +255,17 @@ func (c *Core) broadcast() {
 func (c *Core) quantum(in Quantum) {
 	c.now = in.Now
 	if in.Late > zab.QuantumLength {
-		for _, at := range []*time.Duration{&c.finalizeAt, &c.ghostAt} {
-			if *at != 0 {
-				*at += in.Late
-			}
+		if c.finalizeAt != 0 {
+			c.finalizeAt += in.Late
 		}
+		clear(c.since)
 	}
 	if !c.Looking() {
 		c.hold()
 		return
 	}
-	if c.ghostAt != 0 && c.now >= c.ghostAt {
-		c.enter(c.round + 1)
+	if c.vain() {
+		c.bar()
 	}
 	if c.now >= c.resendAt {
 		c.broadcast()
@@ -281,6 +286,7 @@ func (c *Core) peerUp(in PeerUp) {
 		return
 	}
 	l.up, l.refused, l.rtt = true, false, in.RTT
+	c.forgive()
 	if c.Looking() {
 		if c.verifier.Voter(in.Peer) {
 			c.pending[in.Peer] = true
@@ -301,8 +307,7 @@ func (c *Core) peerDown(in PeerDown) {
 	switch {
 	case c.Looking():
 		if wasUp && c.proposal.Leader == in.Peer {
-			// Votes for it go round among those who remain; only a new round forgets them.
-			c.enter(c.round + 1)
+			c.bar()
 		}
 		c.evaluate()
 	case c.leader == in.Peer:
@@ -312,6 +317,38 @@ func (c *Core) peerDown(in PeerDown) {
 	default:
 		c.checkSupport()
 	}
+}
+
+// vain reports that the candidate will not be elected: nobody hears it here, or many do and it is not.
+func (c *Core) vain() bool {
+	l := c.proposal.Leader
+	since, ok := c.since[l]
+	switch {
+	case !ok:
+		return false
+	case l != c.self && !c.hears(l):
+		return c.now >= since+c.opts.ResendMax
+	default:
+		return c.now >= since+3*c.opts.ResendMax && c.verifier.Quorum(func(id zab.ServerID) bool {
+			if id == c.self {
+				return c.votes() && c.class.counts(c.look.Ensemble)
+			}
+			_, ok := c.vote(id)
+			return ok
+		})
+	}
+}
+
+// bar gives up the candidate. Votes for it go round among those who remain; only a new round forgets them.
+func (c *Core) bar() {
+	c.barred[c.proposal.Leader] = true
+	delete(c.since, c.proposal.Leader)
+	c.enter(c.round + 1)
+}
+
+func (c *Core) forgive() {
+	clear(c.barred)
+	clear(c.since)
 }
 
 // receive takes in a notification. Whatever it says, it is compared or stored, nothing else.

@@ -223,7 +223,9 @@ func (v Vote) String() string {
 	return fmt.Sprintf("%d(%d,%d:%d)", v.Leader, v.PeerEpoch, v.Zxid.Epoch(), v.Zxid.Counter())
 }
 
-func roleName(r zab.Role) string { return [...]string{"looking", "following", "leading", "observing"}[r] }
+func roleName(r zab.Role) string {
+	return [...]string{"looking", "following", "leading", "observing"}[r]
+}
 
 func (t *net) state() {
 	for _, id := range t.ids {

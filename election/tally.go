@@ -54,7 +54,7 @@ func (c *Core) classify() class {
 
 // own is this server as a candidate.
 func (c *Core) own() Vote {
-	if !c.eligible() || !c.class.counts(c.look.Ensemble) {
+	if !c.eligible() || c.barred[c.self] || !c.class.counts(c.look.Ensemble) {
 		return Vote{}
 	}
 	return Vote{Leader: c.self, Zxid: c.look.Last, PeerEpoch: c.look.Current}
@@ -91,6 +91,10 @@ func (c *Core) evaluate() {
 		c.leaderRound = n.Round
 		return
 	}
+	if c.called() {
+		c.decide(c.proposal.Leader)
+		return
+	}
 	if !c.supported() {
 		c.finalizeAt = 0
 		return
@@ -116,18 +120,19 @@ func (c *Core) propose() {
 		c.proposal = c.own()
 	}
 	for _, v := range c.voters {
-		if n, ok := c.vote(v); ok && c.proposal.less(n.Vote) {
+		if n, ok := c.vote(v); ok && !c.barred[n.Vote.Leader] && c.proposal.less(n.Vote) {
 			c.proposal = n.Vote
 		}
 	}
 	if c.proposal != before {
-		c.finalizeAt, c.ghostAt = 0, 0
+		c.finalizeAt = 0
 		c.broadcast()
 	}
-	if l := c.proposal.Leader; l == 0 || l == c.self || c.hears(l) {
-		c.ghostAt = 0
-	} else if c.ghostAt == 0 {
-		c.ghostAt = c.now + c.opts.ResendMax
+	if _, ok := c.since[c.proposal.Leader]; !ok && !c.proposal.none() {
+		c.since[c.proposal.Leader] = c.now
+	}
+	if c.proposal.none() && len(c.barred) > 0 {
+		c.forgive() // all in vain: from the beginning
 	}
 }
 
@@ -137,6 +142,15 @@ func (c *Core) hears(id zab.ServerID) bool {
 	h := c.latest[id]
 	return h != nil && c.class.counts(h.n.Ensemble) && h.n.leader() == id &&
 		(c.inRound(&h.n) || h.n.settled() && h.n.State == zab.Leading)
+}
+
+// called reports that the candidate has counted a quorum and begins to lead: whoever votes for it need not count again.
+func (c *Core) called() bool {
+	if c.proposal.none() || c.proposal.Leader == c.self || !c.votes() || !c.class.counts(c.look.Ensemble) {
+		return false
+	}
+	h := c.latest[c.proposal.Leader]
+	return h != nil && h.n.State == zab.Leading && c.inRound(&h.n) && c.hears(c.proposal.Leader)
 }
 
 // supported reports that a quorum, this server in it, votes for the proposal.
@@ -228,7 +242,7 @@ func (c *Core) decide(leader zab.ServerID) {
 	c.leader, c.leaderRound, c.decidedAt = leader, c.round, c.now
 	c.resendWait = c.opts.ResendMin
 	c.backoff()
-	c.finalizeAt, c.ghostAt = 0, 0
+	c.finalizeAt = 0
 	switch {
 	case leader == c.self:
 		c.role = zab.Leading
