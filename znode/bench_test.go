@@ -2,6 +2,7 @@ package znode
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 )
 
@@ -167,4 +168,35 @@ func BenchmarkListAfterCreate(b *testing.B) {
 			b.StartTimer()
 		}
 	}
+}
+
+// BenchmarkLoad loads a million stored nodes of 100 bytes, 1000 to a parent, and says what they cost in memory.
+func BenchmarkLoad(b *testing.B) {
+	const parents, each = 1000, 1000
+	b.ReportAllocs()
+	for b.Loop() {
+		t := NewTree(Options{})
+		before := heap()
+		for p := range parents {
+			parent := fmt.Sprintf("/p%06d", p)
+			if err := t.Load(NodeRecord{Path: parent, ACL: openACL, CreateCounter: each}); err != nil {
+				b.Fatal(err)
+			}
+			for i := range each {
+				r := NodeRecord{Path: fmt.Sprintf("%s/member-%010d", parent, i), ACL: openACL, Data: make([]byte, 100)}
+				if err := t.Load(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.ReportMetric(float64(heap()-before)/parents/each, "B/node")
+		runtime.KeepAlive(t)
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

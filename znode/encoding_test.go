@@ -2,9 +2,11 @@ package znode
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -73,6 +75,29 @@ func TestTxnEncoding(t *testing.T) {
 				t.Error("the transaction shares memory with its encoding")
 			}
 		}
+	}
+}
+
+// What an encoding says of its own lengths is checked before it decides anything.
+func TestLengthsAreChecked(t *testing.T) {
+	failed := &Txn{Type: OpMulti, Err: NoNode, Refused: []Op{OpDelete}}
+	good := AppendTxn(nil, failed)
+	failed.FailedAt = 1
+	if _, err := DecodeTxn(AppendTxn(nil, failed)); err == nil {
+		t.Error("a failed operation beyond the last decodes")
+	}
+	huge := binary.AppendUvarint(nil, 1<<62)
+	for name, b := range map[string][]byte{
+		"refused":    append(slices.Clone(good[:len(good)-2]), huge...),
+		"operations": append(AppendTxn(nil, &Txn{Type: OpMulti, Multi: []TxnOp{}})[:len(good)-3], huge...),
+	} {
+		if _, err := DecodeTxn(b); err == nil {
+			t.Errorf("%s: decodes", name)
+		}
+	}
+	q := AppendRequest(nil, &Request{Op: OpMulti})
+	if _, err := DecodeRequest(append(q[:len(q)-1], huge...)); err == nil {
+		t.Error("a request of very many operations decodes")
 	}
 }
 

@@ -102,8 +102,8 @@ func sameState(t rapidOrTest, a, b *Tree) {
 
 var (
 	genPath = rapid.SampledFrom([]string{
-		"/a", "/b", "/a/x", "/a/y", "/a/x/1", "/b/x", "/a-", "/a/", "/", "/zookeeper", "/zookeeper/q", "/zookeeper/config",
-		"/c/d",
+		"/a", "/a", "/a", "/a", "/a", "/a/x", "/a/x", "/a/x", "/a/x", "/b", "/b", "/b", // often, for them to meet
+		"/a/y", "/a/x/1", "/b/x", "/a-", "/a/", "/", "/zookeeper", "/zookeeper/q", "/zookeeper/config", "/c/d",
 	})
 	genAuth = rapid.SampledFrom([][]AuthID{
 		nil,
@@ -112,7 +112,7 @@ var (
 		{{Scheme: "super"}},
 	})
 	genACL = rapid.SampledFrom([][]ACL{
-		openACL, openACL, openACL, openACL,
+		openACL, openACL, openACL, openACL, openACL, openACL, openACL, openACL, openACL, openACL, openACL, openACL,
 		{{Perms: 31, Scheme: "world", ID: "anyone"}, {Perms: 31, Scheme: "world", ID: "anyone"}},
 		{{Perms: 1, Scheme: "world", ID: "anyone"}, {Perms: 31, Scheme: "digest", ID: "bob:x"}},
 		{{Perms: 31, Scheme: "auth"}},
@@ -122,9 +122,10 @@ var (
 		nil,
 	})
 	genData    = rapid.SampledFrom([][]byte{nil, {}, []byte("1"), []byte("four")})
-	genVersion = rapid.SampledFrom([]int32{-1, -1, -1, 0, 1, 2})
+	genVersion = rapid.SampledFrom([]int32{-1, -1, -1, -1, -1, 0, 0, 1})
 	genNodeOp  = rapid.SampledFrom([]Op{
-		OpCreate, OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDelete, OpSetData, OpSetData, OpSetACL,
+		OpCreate, OpCreate, OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDelete, OpDelete, OpSetData,
+		OpSetData, OpSetACL,
 	})
 	genMultiOp = rapid.SampledFrom([]Op{OpCreate, OpCreate, OpCreate2, OpCreateTTL, OpDelete, OpSetData, OpCheck})
 )
@@ -162,7 +163,7 @@ func drawRequest(t *rapid.T) *Request {
 	default:
 		r = drawOp(t, genNodeOp.Draw(t, "op"))
 	}
-	r.Session = rapid.SampledFrom([]int64{1, 1, 1, 2, 3, -5 << 56}).Draw(t, "session")
+	r.Session = rapid.SampledFrom([]int64{1, 1, 2, 2, 3, -5 << 56}).Draw(t, "session")
 	r.Auth = genAuth.Draw(t, "auth")
 	r.Ticket = Ticket{Epoch: 1, Number: rapid.Uint64Range(1, 4).Draw(t, "ticket")}
 	r.Origin = Origin{Server: 1, Instance: 99, Conn: 7, Seq: 8}
