@@ -133,7 +133,7 @@ func (s *Server) listenQuorum() (net.Listener, error) {
 
 func (s *Server) transportOptions(l net.Listener, t config.Timing) transport.Options {
 	o := transport.Options{
-		Self: s.cfg.ServerID, Instance: s.replica.Instance(), Process: s.replica.Process(), Ensemble: s.replica.Ensemble,
+		Self: s.cfg.ServerID, Instance: s.replica.Instance(), Process: s.replica.Process(), Ensemble: s.linkEnsemble,
 		ConfigSum: zab.ConfigSum(s.cfg.Members()), Listener: l, Silence: t.Silence, Log: s.log,
 	}
 	for _, m := range s.cfg.Servers {
@@ -142,6 +142,15 @@ func (s *Server) transportOptions(l net.Listener, t config.Timing) transport.Opt
 		}
 	}
 	return o
+}
+
+// linkEnsemble is the ensemble id that links are checked by: none while there is no transaction, because such a
+// directory is let in as a blank whatever its id (interleavings 10b).
+func (s *Server) linkEnsemble() zab.ID {
+	if s.replica.Status().Zab.Last == 0 {
+		return 0
+	}
+	return s.replica.Ensemble()
 }
 
 // ClientAddrs are the addresses on which clients are served.
