@@ -53,10 +53,10 @@ type Core struct {
 	latest  map[zab.ServerID]*heard
 	links   map[zab.ServerID]*link
 	refused map[zab.ServerID]zab.Reason
-	// barred are candidates that this server has voted for in vain: they are not heard here, or a quorum is heard and
-	// does not elect them. Where links are missing between some, going on with the best would be going on for ever.
+	// barred are candidates that others vote for and that cannot be heard here: until they are, no vote for them is
+	// taken over, else those who cannot reach such a one would go on electing it.
 	barred map[zab.ServerID]bool
-	since  map[zab.ServerID]time.Duration // when a candidate was first voted for, in this instance
+	since  map[zab.ServerID]time.Duration // when a candidate that is not heard was first voted for, in this instance
 
 	decidedAt  time.Duration
 	resendAt   time.Duration
@@ -319,24 +319,10 @@ func (c *Core) peerDown(in PeerDown) {
 	}
 }
 
-// vain reports that the candidate will not be elected: nobody hears it here, or many do and it is not.
+// vain reports a candidate that others vote for and that has not been heard here for long.
 func (c *Core) vain() bool {
-	l := c.proposal.Leader
-	since, ok := c.since[l]
-	switch {
-	case !ok:
-		return false
-	case l != c.self && !c.hears(l):
-		return c.now >= since+c.opts.ResendMax
-	default:
-		return c.now >= since+3*c.opts.ResendMax && c.verifier.Quorum(func(id zab.ServerID) bool {
-			if id == c.self {
-				return c.votes() && c.class.counts(c.look.Ensemble)
-			}
-			_, ok := c.vote(id)
-			return ok
-		})
-	}
+	since, ok := c.since[c.proposal.Leader]
+	return ok && c.now >= since+c.opts.ResendMax
 }
 
 // bar gives up the candidate. Votes for it go round among those who remain; only a new round forgets them.
@@ -361,6 +347,10 @@ func (c *Core) receive(from zab.ServerID, n Notification) {
 	voter := c.verifier.Voter(from)
 	if !n.Vote.none() && (c.verifier.Weight(n.Vote.Leader) == 0 || n.Vote.PeerEpoch > zab.MaxEpoch) {
 		n.Vote = Vote{}
+	}
+	if n.leader() == from {
+		delete(c.barred, from)
+		delete(c.since, from)
 	}
 	before := c.latest[from]
 	c.latest[from] = &heard{n: n, fresh: true}

@@ -54,7 +54,7 @@ func (c *Core) classify() class {
 
 // own is this server as a candidate.
 func (c *Core) own() Vote {
-	if !c.eligible() || c.barred[c.self] || !c.class.counts(c.look.Ensemble) {
+	if !c.eligible() || !c.class.counts(c.look.Ensemble) {
 		return Vote{}
 	}
 	return Vote{Leader: c.self, Zxid: c.look.Last, PeerEpoch: c.look.Current}
@@ -128,11 +128,10 @@ func (c *Core) propose() {
 		c.finalizeAt = 0
 		c.broadcast()
 	}
-	if _, ok := c.since[c.proposal.Leader]; !ok && !c.proposal.none() {
-		c.since[c.proposal.Leader] = c.now
-	}
-	if c.proposal.none() && len(c.barred) > 0 {
-		c.forgive() // all in vain: from the beginning
+	if l := c.proposal.Leader; l != 0 && l != c.self && !c.hears(l) {
+		if _, ok := c.since[l]; !ok {
+			c.since[l] = c.now
+		}
 	}
 }
 
