@@ -98,6 +98,7 @@ func explore(seed uint64, trace bool) (x *explorer) {
 	x.wild = r.IntN(2) == 0
 	x.c = newCluster(ms, o, seed)
 	x.c.trace = trace
+	x.c.lazy = r.IntN(2) == 0
 	for _, id := range x.c.ids {
 		if err := x.c.start(x.c.nodes[id]); err != nil {
 			x.err = err.Error()
@@ -211,9 +212,9 @@ func (x *explorer) event() {
 		x.syncs++
 		x.say("sync read %d at %d", x.syncs, n.id)
 		c.askSync(n, x.syncs)
-	case p < 930:
+	case p < 935:
 		n.flushState()
-		if r.IntN(2) == 0 {
+		if r.IntN(3) > 0 {
 			n.cutLog(n.core.Committed() - Zxid(r.IntN(6)))
 		}
 	default:
@@ -233,9 +234,12 @@ func (x *explorer) fault(n *node) {
 		c.crash(n, keep)
 	case p < 36:
 		x.restart(x.node(false))
-	case p < 44:
+	case p < 40:
 		x.say("cut %d-%d", a, b)
 		c.disconnect(a, b)
+	case p < 44:
+		x.say("relink %d-%d", a, b)
+		c.relink(a, b)
 	case p < 50:
 		x.say("split %d-%d", a, b)
 		x.split[[2]ServerID{min(a, b), max(a, b)}] = true

@@ -188,6 +188,9 @@ func (c *Core) onSyncBegin(m *SyncBegin) {
 		case m.TruncateTo > c.last || !c.epochs.contains(m.TruncateTo):
 			c.broken(ReasonBadMessage, "truncate to %v, history %v", m.TruncateTo, c.epochs)
 			return
+		case m.TruncateTo < c.base:
+			c.broken(ReasonBadMessage, "truncate to %v, log base %v", m.TruncateTo, c.base)
+			return
 		case m.TruncateTo < c.committed:
 			c.fatal(ReasonDeliveredBeyond, fmt.Sprintf("told to truncate to %v, delivered %v", m.TruncateTo, c.committed))
 			return
