@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkserver/zkserver/server/config"
 	"github.com/zkserver/zkserver/server/front"
+	grpcfront "github.com/zkserver/zkserver/server/front/grpc"
 	"github.com/zkserver/zkserver/server/replica"
 	"github.com/zkserver/zkserver/server/session"
 	"github.com/zkserver/zkserver/server/store"
@@ -41,6 +42,7 @@ type Server struct {
 	replica   *replica.Replica
 	transport *transport.Transport // nil in an ensemble of one
 	front     *front.Front
+	grpc      *grpcfront.Server
 	status    *status
 
 	cancel context.CancelFunc // of Start
@@ -100,6 +102,13 @@ func New(c *config.Config, o Options) (_ *Server, err error) {
 		Addrs: []string{c.ClientAddr}, MaxBuffer: c.MaxBuffer, MaxClientConns: noLimit(c.MaxClientCnxns), MaxConns: c.MaxCnxns,
 		MinSession: c.MinSessionTimeout, MaxSession: c.MaxSessionTimeout, Whitelist: c.FourLetterWords(),
 		Hub: s.hub, Status: s.status, Log: s.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.grpc, err = grpcfront.New(grpcfront.Options{
+		Listener: s.front.GRPCListener(), Hub: s.hub, Tree: tree, MaxBuffer: c.MaxBuffer,
+		MinSession: c.MinSessionTimeout, MaxSession: c.MaxSessionTimeout, Log: s.log,
 	})
 	if err != nil {
 		return nil, err
@@ -173,6 +182,7 @@ func (s *Server) Run(ctx context.Context) error {
 		g.Go(func() error { return s.transport.Run(run) }) // ends with run
 	}
 	g.Go(func() error { return s.hub.Run(run) })   // ends with run
+	g.Go(func() error { return s.grpc.Run(run) })  // ends with run
 	g.Go(func() error { return s.front.Run(run) }) // ends with run
 	g.Go(func() error {                            // ends when the replica has ended
 		select {
