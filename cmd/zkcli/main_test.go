@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ZKCLI_SERVER", server)
 			env.Setenv("BASE", base)
 			env.Setenv("TZ", "UTC")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of the many programs takes a second to end
 			return prepare(env, server, base)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"code": code, "envsubst": envsubst},
