@@ -2,7 +2,7 @@
 """Starts three voters and an observer, runs every client's `ops` against each, then `chaos` while the leader is killed.
 
     drive.py --server ZKSERVER --zkcli ZKCLI [--kills 20] [--clients kazoo,java,gozk,ours,ours-grpc] [--dir DIR]
-             [--java-classpath CP] [--gozk BIN] [--ours BIN] [--apache CP]
+             [--java-classpath CP] [--gozk BIN] [--ours BIN] [--grpc-check FILE] [--apache CP]
 
 Each client is a program described in README.md beside this file. Exit 0 only if every client passed, every acknowledged
 write is on every server, every ephemeral of a live session is there, and no session was lost. --apache runs Apache
@@ -124,6 +124,7 @@ def main():
     ap.add_argument("--gozk", default="")
     ap.add_argument("--ours", default="")
     ap.add_argument("--apache", default="")
+    ap.add_argument("--grpc-check", default="", help="a program that gets the address of each server")
     ap.add_argument("--dir")
     a = ap.parse_args()
     root = a.dir or tempfile.mkdtemp(prefix="zk-clients-")
@@ -153,6 +154,11 @@ def main():
                 if r.returncode or r.stdout.strip().splitlines()[-1:] != ["ok"]:
                     failed.append("ops of %s on server %d" % (c, s.sid))
                     print("FAIL:", failed[-1], r.stdout[-500:], r.stderr[-3000:], flush=True)
+            if a.grpc_check:
+                r = subprocess.run([sys.executable, a.grpc_check, "127.0.0.1:%d" % s.port], capture_output=True, text=True, timeout=60)
+                if r.returncode:
+                    failed.append("gRPC on server %d" % s.sid)
+                    print("FAIL:", failed[-1], r.stdout[-500:], r.stderr[-2000:], flush=True)
         print("ops: %d clients on %d servers, %d failed" % (len(clients), n, len(failed)), flush=True)
         connect = ",".join("127.0.0.1:%d" % s.port for s in servers)
         for c in clients:
