@@ -50,7 +50,25 @@ func benchSet(b *testing.B, disk string, conns, window int) {
 	}
 	x := start(b, 1, 1, fs, nil, func(o *Options) { o.Store.DataDir = dir })
 	x.serving()
-	k := x.connect(session.Attach{})
+	load(b, []*node{x}, conns, window)
+	if err := x.end(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkEnsembleSet is the same through three servers with real links and disks.
+func BenchmarkEnsembleSet(b *testing.B) {
+	nodes, stop := startTCP(b, 3)
+	for _, x := range nodes {
+		x.serving()
+	}
+	load(b, nodes, 32, 64)
+	stop()
+}
+
+// load writes b.N times through the nodes.
+func load(b *testing.B, nodes []*node, conns, window int) {
+	k := nodes[0].connect(session.Attach{})
 	for i := range conns {
 		k.must(createReq(fmt.Sprintf("/n%d", i), "", 0))
 	}
@@ -61,6 +79,7 @@ func benchSet(b *testing.B, disk string, conns, window int) {
 	b.ResetTimer()
 	per := b.N/conns + 1
 	for i := range conns {
+		x := nodes[i%len(nodes)]
 		wg.Go(func() {
 			s := &countSink{bell: make(chan struct{}, 1)}
 			c := x.hub.Open(countWire{}, s, "127.0.0.1", "bench")
@@ -96,7 +115,4 @@ func benchSet(b *testing.B, disk string, conns, window int) {
 	wg.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
-	if err := x.end(); err != nil {
-		b.Fatal(err)
-	}
 }

@@ -157,8 +157,8 @@ func testOptions(id zab.ServerID, n int, fs vfs.FS, hub *session.Hub) Options {
 
 func testLog() zerolog.Logger { return zerolog.Nop() }
 
-// start opens and runs a replica. links may be nil for an ensemble of one.
-func start(t testing.TB, id zab.ServerID, n int, fs vfs.FS, net *network, change ...func(*Options)) *node {
+// open opens a replica and its hub.
+func open(t testing.TB, id zab.ServerID, n int, fs vfs.FS, change ...func(*Options)) *node {
 	t.Helper()
 	hub := session.NewHub(session.Options{Log: testLog()})
 	o := testOptions(id, n, fs, hub)
@@ -170,20 +170,31 @@ func start(t testing.TB, id zab.ServerID, n int, fs vfs.FS, net *network, change
 		t.Fatal(err)
 	}
 	hub.Bind(r)
-	x := &node{t: t, id: id, fs: fs, r: r, hub: hub, done: make(chan error, 1), hubEnd: make(chan struct{})}
-	if net != nil {
-		r.Bind(net.join(x))
-	}
+	return &node{t: t, id: id, fs: fs, r: r, hub: hub, done: make(chan error, 1), hubEnd: make(chan struct{})}
+}
+
+// run runs them in the background.
+func (x *node) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	hubCtx, stop := context.WithCancel(context.Background())
 	x.cancel, x.stop = cancel, stop
 	go func() { // ends with stop
 		defer close(x.hubEnd)
-		if err := hub.Run(hubCtx); err != nil {
-			t.Error(err)
+		if err := x.hub.Run(hubCtx); err != nil {
+			x.t.Error(err)
 		}
 	}()
-	go func() { x.done <- r.Run(ctx) }() // ends with cancel
+	go func() { x.done <- x.r.Run(ctx) }() // ends with cancel
+}
+
+// start opens and runs a replica. net may be nil for an ensemble of one.
+func start(t testing.TB, id zab.ServerID, n int, fs vfs.FS, net *network, change ...func(*Options)) *node {
+	t.Helper()
+	x := open(t, id, n, fs, change...)
+	if net != nil {
+		x.r.Bind(net.join(x))
+	}
+	x.run()
 	if net != nil {
 		net.up(x)
 	}
