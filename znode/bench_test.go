@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // benchTree has n leaves of 100 bytes, 1000 to a parent, built through the preparer, with nothing pending.
@@ -199,4 +200,32 @@ func heap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// BenchmarkCloseSession ends a session with 30,000 ephemerals: the longest single transaction there is.
+func BenchmarkCloseSession(b *testing.B) {
+	const owned = 30_000
+	var prepare, apply time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		t, p, zxid := benchTree(b, 1000)
+		var out Applied
+		for i := range owned {
+			zxid++
+			r := &Request{Op: OpCreate, Session: 1, Path: fmt.Sprintf("/p000000/e%d", i), ACL: openACL, Flags: 1, TTL: -1}
+			t.Apply(p.Prepare(r, zxid, zxid), &out)
+			p.Applied(zxid)
+		}
+		b.StartTimer()
+		start := time.Now()
+		txn := p.Prepare(&Request{Op: OpCloseSession, Session: 1}, zxid+1, 0)
+		prepared := time.Now()
+		t.Apply(txn, &out)
+		prepare, apply = prepare+prepared.Sub(start), apply+time.Since(prepared)
+		if out.DigestMismatch || len(out.Events) != 2*owned {
+			b.Fatalf("%d events", len(out.Events))
+		}
+	}
+	b.ReportMetric(float64(prepare.Milliseconds())/float64(b.N), "prepare-ms")
+	b.ReportMetric(float64(apply.Milliseconds())/float64(b.N), "apply-ms")
 }

@@ -87,7 +87,8 @@ func sameState(t rapidOrTest, a, b *Tree) {
 	if !reflect.DeepEqual(sessions(a), sessions(b)) {
 		t.Fatalf("sessions differ:\n%+v\n%+v", sessions(a), sessions(b))
 	}
-	if a.dataSize != b.dataSize || a.ephemeralCount != b.ephemeralCount || !reflect.DeepEqual(a.ephemerals, b.ephemerals) {
+	if a.dataSize != b.dataSize || a.ephemeralCount != b.ephemeralCount || !reflect.DeepEqual(a.ephemerals, b.ephemerals) ||
+		!reflect.DeepEqual(a.mortals, b.mortals) {
 		t.Fatalf("counters differ: %d %d, %d %d", a.dataSize, a.ephemeralCount, b.dataSize, b.ephemeralCount)
 	}
 	if len(a.acls) != len(b.acls) {

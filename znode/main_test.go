@@ -10,7 +10,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set("2000"); err != nil {
+		if err := f.Value.Set("1000"); err != nil {
 			panic(err)
 		}
 	}

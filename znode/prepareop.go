@@ -153,7 +153,8 @@ func (p *Preparer) delete(req, r *Request, txn *Txn, out *TxnOp) Code {
 	return OK
 }
 
-// deleteContainer is the reaper's delete of an empty container or TTL node, with neither session nor permission.
+// deleteContainer is the reaper's delete of an empty container or TTL node, with neither session nor permission. What it
+// found due may have changed since: a node made anew under the path, a TTL that setData started again.
 func (p *Preparer) deleteContainer(r *Request, txn *Txn, out *TxnOp) Code {
 	if r.PathNull || !wellFormed(r.Path) || reserved(r.Path) {
 		return BadArguments
@@ -164,12 +165,22 @@ func (p *Preparer) deleteContainer(r *Request, txn *Txn, out *TxnOp) Code {
 		return NoNode
 	case n.children > 0:
 		return NotEmpty
-	case p.opts.ownerKind(n.owner) == ownerSession:
+	case !p.mortal(n, txn.Time):
 		return BadVersion
 	}
 	out.Path = r.Path
 	p.remove(r.Path, txn.Zxid)
 	return OK
+}
+
+func (p *Preparer) mortal(n *meta, nowMs int64) bool {
+	switch p.opts.ownerKind(n.owner) {
+	case ownerContainer:
+		return true
+	case ownerTTL:
+		return nowMs-n.mtime > ttlOf(n.owner)
+	}
+	return false
 }
 
 func (p *Preparer) setData(req, r *Request, txn *Txn, out *TxnOp) Code {

@@ -17,6 +17,8 @@ type Tree struct {
 	ephemerals     map[int64]map[string]struct{}
 	ephemeralCount int
 
+	mortals map[string]struct{} // paths of containers and TTL nodes
+
 	applied  int64
 	sums     Digests
 	dataSize int64 // bytes of all paths and data
@@ -42,6 +44,7 @@ func NewTree(o Options) *Tree {
 		acls:       make(map[string]*aclList),
 		sessions:   make(map[int64]*Session),
 		ephemerals: make(map[int64]map[string]struct{}),
+		mortals:    make(map[string]struct{}),
 	}
 	t.open = newACLList(openACL, appendACL(nil, openACL))
 	t.open.refs = 1
@@ -73,15 +76,7 @@ func (t *Tree) attach(path string, n *node) {
 		p.children++ // is not part of the digests
 		p.noteChild(name, true)
 	}
-	if t.opts.ownerKind(n.owner) == ownerSession {
-		paths := t.ephemerals[n.owner]
-		if paths == nil {
-			paths = make(map[string]struct{})
-			t.ephemerals[n.owner] = paths
-		}
-		paths[path] = struct{}{}
-		t.ephemeralCount++
-	}
+	t.own(path, n.owner)
 }
 
 // detach is the reverse of attach.
@@ -95,13 +90,37 @@ func (t *Tree) detach(path string, n *node) {
 	t.dataSize -= int64(len(path) + len(n.data))
 	t.sums.sub(t.digestOf(path, &n.meta))
 	t.release(n.acl)
-	if t.opts.ownerKind(n.owner) == ownerSession {
-		paths := t.ephemerals[n.owner]
+	t.disown(path, n.owner)
+}
+
+// own enters a node among those that do not stay for ever, if it is one.
+func (t *Tree) own(path string, owner int64) {
+	switch t.opts.ownerKind(owner) {
+	case ownerSession:
+		paths := t.ephemerals[owner]
+		if paths == nil {
+			paths = make(map[string]struct{})
+			t.ephemerals[owner] = paths
+		}
+		paths[path] = struct{}{}
+		t.ephemeralCount++
+	case ownerContainer, ownerTTL:
+		t.mortals[path] = struct{}{}
+	}
+}
+
+// disown is the reverse of own.
+func (t *Tree) disown(path string, owner int64) {
+	switch t.opts.ownerKind(owner) {
+	case ownerSession:
+		paths := t.ephemerals[owner]
 		delete(paths, path)
 		if len(paths) == 0 {
-			delete(t.ephemerals, n.owner)
+			delete(t.ephemerals, owner)
 		}
 		t.ephemeralCount--
+	case ownerContainer, ownerTTL:
+		delete(t.mortals, path)
 	}
 }
 
