@@ -94,12 +94,12 @@ func (d *disk) fs(wrap func(vfs.FS) vfs.FS) vfs.FS {
 	if wrap != nil {
 		inner = wrap(inner)
 	}
-	return errorfs.Wrap(inner, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	return injected(inner, func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			d.tick()
 		}
 		return nil
-	}))
+	})
 }
 
 func (d *disk) tick() {
@@ -620,6 +620,7 @@ func seed(t *testing.T) uint64 {
 // TestCrashes: STORE_ROUNDS sets the number of crashes, STORE_SEED the seed (of the choices; the store's own
 // goroutines are scheduled as they like).
 func TestCrashes(t *testing.T) {
+	noLeaks(t)
 	n, sd := rounds(t, 200), seed(t)
 	c := &campaign{rng: rand.New(rand.NewPCG(sd, 0)), ops: make(map[string]int)}
 	start := time.Now()

@@ -167,6 +167,7 @@ func newest(t *testing.T, fs vfs.FS) string {
 const tail = 32 << 10
 
 func TestFlippedBitBeforeTheTailIsRefused(t *testing.T) {
+	noLeaks(t)
 	base, _ := crashed(t, 1000, 4<<20, false)
 	wal := newest(t, base)
 	n := size(t, base, wal)
@@ -181,6 +182,7 @@ func TestFlippedBitBeforeTheTailIsRefused(t *testing.T) {
 }
 
 func TestTornTailStarts(t *testing.T) {
+	noLeaks(t)
 	base, m := crashed(t, 40, minMemTable, true)
 	wal := newest(t, base)
 	n := size(t, base, wal)
@@ -228,6 +230,7 @@ func TestTornTailStarts(t *testing.T) {
 
 // TestTornFirstRecord: a WAL whose only record is torn, behind it the WAL of a start that a crash cut short.
 func TestTornFirstRecord(t *testing.T) {
+	noLeaks(t)
 	mem := vfs.NewCrashableMem()
 	s, _, m := mustOpen(t, testOptions(mem))
 	fill(t, s, m, 5, 10)
@@ -270,6 +273,7 @@ func edit0(t *testing.T, fs vfs.FS, name string) {
 }
 
 func TestEmptiedWALIsRefused(t *testing.T) {
+	noLeaks(t)
 	fs, _ := crashed(t, 300, 4<<20, true)
 	wal := newest(t, fs)
 	edit(t, fs, wal, func([]byte) []byte { return nil })
@@ -278,6 +282,7 @@ func TestEmptiedWALIsRefused(t *testing.T) {
 
 // TestManifestFlipOfTheLog: whatever byte of it, the start is refused or finds everything.
 func TestManifestFlipOfTheLog(t *testing.T) {
+	noLeaks(t)
 	base, m := crashed(t, 3000, minMemTable, true)
 	manifest := files(t, base, "/wal/log", prefix("MANIFEST-"))
 	name := manifest[len(manifest)-1]
@@ -316,6 +321,7 @@ func TestManifestFlipOfTheLog(t *testing.T) {
 }
 
 func TestMissingOrDamagedTableOfTheLog(t *testing.T) {
+	noLeaks(t)
 	base, _ := crashed(t, 3000, minMemTable, true)
 	for _, table := range files(t, base, "/wal/log", suffix(".sst")) {
 		fs := copyFS(t, base)
@@ -441,6 +447,7 @@ func needsSnap(t *testing.T, fs *vfs.MemFS, m *model, named string) {
 }
 
 func TestDamagedStateAsksForASnapshot(t *testing.T) {
+	noLeaks(t)
 	base, m := cutStore(t)
 	dir := stateDir(t, base)
 	for _, table := range files(t, base, dir, suffix(".sst")) {
@@ -459,6 +466,7 @@ func TestDamagedStateAsksForASnapshot(t *testing.T) {
 
 // TestManifestFlipOfTheState: an older exact prefix that the log bridges, or a snapshot is asked for.
 func TestManifestFlipOfTheState(t *testing.T) {
+	noLeaks(t)
 	base, m := cutStore(t)
 	manifests := files(t, base, stateDir(t, base), prefix("MANIFEST-"))
 	name := manifests[len(manifests)-1]
@@ -471,6 +479,7 @@ func TestManifestFlipOfTheState(t *testing.T) {
 }
 
 func TestDamagedStateIsRebuiltFromACompleteLog(t *testing.T) {
+	noLeaks(t)
 	fs, _ := crashed(t, 100, minMemTable, true)
 	for _, table := range files(t, fs, stateDir(t, fs), suffix(".sst")) {
 		edit(t, fs, table, flip(size(t, fs, table)/3))
@@ -494,6 +503,7 @@ func TestDamagedStateIsRebuiltFromACompleteLog(t *testing.T) {
 }
 
 func TestMissingState(t *testing.T) {
+	noLeaks(t)
 	base, m := cutStore(t)
 	name := stateDir(t, base)
 	for _, only := range []bool{false, true} { // the directory, or only what is in it
@@ -536,6 +546,7 @@ func TestMissingState(t *testing.T) {
 }
 
 func TestMissingLog(t *testing.T) {
+	noLeaks(t)
 	base, _ := cutStore(t)
 	fs := copyFS(t, base)
 	if err := fs.RemoveAll("/wal/log"); err != nil {
@@ -553,6 +564,7 @@ func TestMissingLog(t *testing.T) {
 }
 
 func TestForeignDirectories(t *testing.T) {
+	noLeaks(t)
 	one, _ := cutStore(t)
 	var f *ForeignError
 	o := testOptions(copyFS(t, one))
@@ -580,6 +592,7 @@ func TestForeignDirectories(t *testing.T) {
 }
 
 func TestJavaDirectoriesAreRefused(t *testing.T) {
+	noLeaks(t)
 	for _, name := range []string{
 		"/data/version-2/snapshot.100000000", "/data/version-2/snapshot.25.snappy", "/wal/version-2/log.1", "/data/log.1f",
 	} {
@@ -606,6 +619,7 @@ func TestJavaDirectoriesAreRefused(t *testing.T) {
 }
 
 func TestNewerFormats(t *testing.T) {
+	noLeaks(t)
 	fs, _ := cutStore(t)
 	s, _, _ := mustOpen(t, testOptions(fs))
 	id := identity{format: formatVersion + 1, server: 3, instance: 77}
@@ -633,6 +647,7 @@ func TestNewerFormats(t *testing.T) {
 
 // TestBrokenPromisesAreRefused: what no version of ours writes, but a restored or edited directory may hold.
 func TestBrokenPromisesAreRefused(t *testing.T) {
+	noLeaks(t)
 	for name, h := range map[string]hardRecord{
 		"epoch 2^31":             {hard: zab.HardState{Accepted: 1 << 31, Current: 1}, commit: z(1, 200), last: z(1, 200)},
 		"current above accepted": {hard: zab.HardState{Accepted: 1, Current: 2}, commit: z(1, 200), last: z(1, 200)},
@@ -657,6 +672,7 @@ func TestBrokenPromisesAreRefused(t *testing.T) {
 
 // TestHoleIsRefused: entries that are simply gone.
 func TestHoleIsRefused(t *testing.T) {
+	noLeaks(t)
 	for _, gone := range []zab.Zxid{z(1, 101), z(1, 150), z(1, 200)} {
 		fs, _ := cutStore(t)
 		s, _, _ := mustOpen(t, testOptions(fs))
@@ -673,6 +689,7 @@ func TestHoleIsRefused(t *testing.T) {
 }
 
 func TestWrongDigestSetsTheStateAside(t *testing.T) {
+	noLeaks(t)
 	fs, m := cutStore(t)
 	s, _, _ := mustOpen(t, testOptions(fs))
 	a := s.state.applied

@@ -53,7 +53,11 @@ func (s *Store) listener(part string) *pebble.EventListener {
 
 // openEngine opens one store and turns whatever Pebble makes of a damaged directory, panics included, into an error.
 func (s *Store) openEngine(dir, part string, state, readOnly bool) (*pebble.DB, error) {
-	return s.openEngineOn(markerFS{s.o.FS}, dir, part, state, readOnly)
+	var fs vfs.FS = s.o.FS
+	if !readOnly {
+		fs = engineFS{FS: fs, f: s.failure}
+	}
+	return s.openEngineOn(fs, dir, part, state, readOnly)
 }
 
 func (s *Store) openEngineOn(fs vfs.FS, dir, part string, state, readOnly bool) (db *pebble.DB, err error) {

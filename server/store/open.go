@@ -293,10 +293,7 @@ func (s *Store) stampLog() error {
 		b.Set([]byte(keyBase), order.AppendUint64(nil, 0), nil),
 		b.Set([]byte(keyHard), hardRecord{}.append(nil), nil))
 	if err == nil {
-		err = s.logDB.ApplyNoSyncWait(b, pebble.Sync)
-	}
-	if err == nil {
-		err = b.SyncWait()
+		err = s.apply(b)
 	}
 	if err != nil {
 		return s.failure.fail(fmt.Errorf("store: create log: %w", err))

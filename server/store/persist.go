@@ -104,15 +104,26 @@ func (s *Store) commitChange(c *change) error {
 	return nil
 }
 
-// apply makes the batch durable, or with NoSync only written.
+// apply makes the batch durable, or with NoSync only written. Pebble may never come back from a fatal error; then
+// whoever runs the batch stays parked with it, and this returns.
 func (s *Store) apply(b *pebble.Batch) error {
 	if s.o.NoSync {
 		return s.logDB.Apply(b, pebble.NoSync)
 	}
-	if err := s.logDB.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+	done := make(chan error, 1)
+	go func() { // ends when the batch is durable, never after a fatal error
+		err := s.logDB.ApplyNoSyncWait(b, pebble.Sync)
+		if err == nil {
+			err = b.SyncWait()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
 		return err
+	case <-s.failure.failed:
+		return s.failure.err
 	}
-	return b.SyncWait()
 }
 
 // execute adds one op to the batch. An error leaves the batch useless.
@@ -136,6 +147,12 @@ func (c *change) execute(op *zab.PersistOp) error {
 			return fmt.Errorf("hard state %+v after %+v goes back", *op.Hard, l.hard)
 		}
 		l.hard = *op.Hard
+	}
+	if op.Unstamp && l.ensemble != 0 {
+		if err := c.batch.Delete([]byte(keyEnsemble), nil); err != nil {
+			return err
+		}
+		l.ensemble = 0
 	}
 	if op.Ensemble != 0 && op.Ensemble != l.ensemble {
 		if err := c.batch.Set([]byte(keyEnsemble), order.AppendUint64(nil, uint64(op.Ensemble)), nil); err != nil {

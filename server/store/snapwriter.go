@@ -215,7 +215,7 @@ func (w *SnapshotWriter) Finish() (dir string, err error) {
 	}
 	if w.err = w.state.commit(w.batch, w.end); w.err == nil {
 		w.batch = nil
-		w.err = w.state.flush()
+		w.err = w.state.flush(w.s.failure)
 	}
 	if w.err == nil {
 		w.err = syncDir(w.s.o.FS, w.s.o.DataDir)

@@ -215,13 +215,20 @@ func (d *stateDB) commit(pb *pebble.Batch, a applied) error {
 	return nil
 }
 
-// flush makes everything written durable and returns when it is.
-func (d *stateDB) flush() error {
+// flush makes everything written durable and returns when it is, or when the store has failed: Pebble never ends a
+// flush that met a fatal error.
+func (d *stateDB) flush(f *failure) error {
 	if !d.dirty {
 		return nil
 	}
-	if err := d.db.Flush(); err != nil {
+	done, err := d.db.AsyncFlush()
+	if err != nil {
 		return err
+	}
+	select {
+	case <-done:
+	case <-f.failed:
+		return f.err
 	}
 	d.bytes, d.txns, d.dirty = 0, 0, false
 	return nil
@@ -237,7 +244,7 @@ func (s *Store) FlushState() error {
 	if s.state == nil {
 		return nil
 	}
-	if err := s.state.flush(); err != nil {
+	if err := s.state.flush(s.failure); err != nil {
 		return s.failure.fail(fmt.Errorf("store: state: flush: %w", err))
 	}
 	return nil

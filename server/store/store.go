@@ -116,7 +116,7 @@ func (s *Store) Close() error {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
 	if s.state != nil {
-		errs = append(errs, s.state.flush(), s.state.db.Close())
+		errs = append(errs, s.state.flush(s.failure), s.state.db.Close())
 		s.state = nil
 	}
 	s.logMu.Lock()

@@ -17,9 +17,12 @@ import (
 	"github.com/zkserver/zkserver/znode"
 )
 
-// TestMain: what Pebble calls Fatalf from stays parked for good, by design.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/zkserver/zkserver/server/store.parkFatal"))
+// noLeaks fails the test if it leaves goroutines. Tests of fatal errors do not call it: by design Pebble's goroutines
+// stay parked then, until the process ends.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
 func testOptions(fs vfs.FS) Options {
@@ -107,6 +110,7 @@ func readAll(t *testing.T, s *Store) []zab.Entry {
 }
 
 func TestFreshDirectoryAndRestart(t *testing.T) {
+	noLeaks(t)
 	for _, same := range []bool{false, true} {
 		t.Run(fmt.Sprint("same directory ", same), func(t *testing.T) {
 			o := testOptions(vfs.NewMem())
@@ -145,6 +149,7 @@ func TestFreshDirectoryAndRestart(t *testing.T) {
 }
 
 func TestLoadTreeOfZnode(t *testing.T) {
+	noLeaks(t)
 	o := testOptions(vfs.NewMem())
 	newTree := func() *znode.Tree { return znode.NewTree(znode.Options{}) }
 	s, rec, tr, err := OpenTree(o, newTree)
@@ -161,6 +166,7 @@ func TestLoadTreeOfZnode(t *testing.T) {
 }
 
 func TestReadLog(t *testing.T) {
+	noLeaks(t)
 	s, _, _ := mustOpen(t, testOptions(vfs.NewMem()))
 	defer mustClose(t, s)
 	mustPersist(t, s,
@@ -192,6 +198,7 @@ func TestReadLog(t *testing.T) {
 }
 
 func TestTruncate(t *testing.T) {
+	noLeaks(t)
 	o := testOptions(vfs.NewMem())
 	s, _, _ := mustOpen(t, o)
 	to := z(2, 2)
@@ -276,6 +283,7 @@ func TestDurableAppliedMovesWithTheFlush(t *testing.T) {
 }
 
 func TestCutLogKeepsTheWindow(t *testing.T) {
+	noLeaks(t)
 	o := testOptions(vfs.NewMem())
 	o.DiffCount = 32
 	s, _, m := mustOpen(t, o)
@@ -374,6 +382,7 @@ func TestFirstStartCutShort(t *testing.T) {
 }
 
 func TestOnTheRealDisk(t *testing.T) {
+	noLeaks(t)
 	dir := t.TempDir()
 	o := testOptions(nil)
 	o.DataDir, o.LogDir = filepath.Join(dir, "data"), filepath.Join(dir, "wal", "deep")
@@ -404,6 +413,7 @@ func TestOnTheRealDisk(t *testing.T) {
 }
 
 func TestDiskLow(t *testing.T) {
+	noLeaks(t)
 	fs := vfs.NewMem()
 	s, _, m := mustOpen(t, testOptions(fs))
 	defer mustClose(t, s)

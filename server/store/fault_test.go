@@ -1,0 +1,193 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/zkserver/zkserver/zab"
+)
+
+// fault injects an error into the operations that match, once it is switched on.
+type fault struct {
+	mu    sync.Mutex
+	on    bool
+	match func(op errorfs.Op) bool
+	hits  int
+}
+
+func (f *fault) fs(inner vfs.FS) vfs.FS {
+	return injected(inner, func(op errorfs.Op) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.on && f.match(op) {
+			f.hits++
+			return errorfs.ErrInjected
+		}
+		return nil
+	})
+}
+
+// injected is errorfs.Wrap that also reaches the files of recycled WALs.
+func injected(inner vfs.FS, inj errorfs.InjectorFunc) vfs.FS {
+	return injectedFS{FS: errorfs.Wrap(inner, inj), inj: inj}
+}
+
+type injectedFS struct {
+	vfs.FS
+	inj errorfs.InjectorFunc
+}
+
+func (i injectedFS) ReuseForWrite(oldName, newName string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := i.FS.ReuseForWrite(oldName, newName, c)
+	if err != nil {
+		return nil, err
+	}
+	return errorfs.WrapFile(f, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		op.Path = newName
+		return i.inj(op)
+	})), nil
+}
+
+func (f *fault) set(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.on = on
+}
+
+func isSync(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+}
+
+// told collects what Options.Fatal hears.
+type told struct {
+	errs chan error
+}
+
+func newTold() told { return told{errs: make(chan error, 16)} }
+
+func (t told) fatal(err error) { t.errs <- err }
+
+// one is the first fatal error; it waits for it. There is never a second one.
+func (t told) one(tt *testing.T) error {
+	tt.Helper()
+	err := <-t.errs
+	select {
+	case second := <-t.errs:
+		tt.Errorf("told twice: %v, then %v", err, second)
+	default:
+	}
+	return err
+}
+
+func TestFailedSyncIsFatal(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	f := &fault{match: func(op errorfs.Op) bool { return isSync(op) && strings.HasSuffix(op.Path, ".log") }}
+	o := testOptions(f.fs(mem))
+	heard := newTold()
+	o.Fatal = heard.fatal
+	s, _, m := mustOpen(t, o)
+	fill(t, s, m, 10, 50)
+	f.set(true)
+	err := s.Persist([]zab.PersistOp{{Append: entries(z(1, 11), 3, 50), Commit: z(1, 11)}})
+	if !errors.Is(err, errorfs.ErrInjected) {
+		t.Fatalf("persisted: %v", err)
+	}
+	if got := heard.one(t); got != err {
+		t.Errorf("told %v, returned %v", got, err)
+	}
+	f.set(false) // the disk is well again: nothing may go on all the same
+	if again := s.Persist([]zab.PersistOp{{Append: entries(z(1, 11), 1, 50)}}); again != err {
+		t.Errorf("persisted after the error: %v", again)
+	}
+	if err := s.WriteState(&StateBatch{Applied: z(1, 10)}); err == nil {
+		t.Error("state written after the error")
+	}
+	if _, last := s.LogBounds(); last != z(1, 10) {
+		t.Errorf("the log ends at %v", last)
+	}
+	if run, _, err := s.ReadLog(z(1, 9), z(1, 99), 1<<20); err != nil || len(run) != 1 {
+		t.Errorf("%d entries read, %v: what is not durable was shown", len(run), err)
+	}
+	if got := s.Close(); got != err {
+		t.Errorf("closed: %v", got)
+	}
+	clone := mem.CrashClone(vfs.CrashCloneCfg{})
+	s, rec, _ := mustOpen(t, testOptions(clone))
+	if rec.Last != z(1, 10) {
+		t.Errorf("after a restart: %+v", rec)
+	}
+	mustClose(t, s)
+}
+
+func TestFailedFlushOfTheStateIsFatal(t *testing.T) {
+	for _, file := range []string{".sst", "MANIFEST-"} {
+		t.Run(file, func(t *testing.T) {
+			f := &fault{match: func(op errorfs.Op) bool {
+				return strings.Contains(op.Path, statePrefix) && strings.Contains(op.Path, file) && op.Kind.ReadOrWrite() == errorfs.OpIsWrite
+			}}
+			o := testOptions(f.fs(vfs.NewMem()))
+			heard := newTold()
+			o.Fatal = heard.fatal
+			s, _, m := mustOpen(t, o)
+			fill(t, s, m, 10, 50)
+			f.set(true)
+			if err := s.FlushState(); err == nil {
+				t.Fatal("flushed")
+			}
+			heard.one(t)
+			if err := s.Persist([]zab.PersistOp{{Commit: z(1, 10)}}); err == nil {
+				t.Error("persisted after the fatal error")
+			}
+		})
+	}
+}
+
+func TestFullDiskOfTheLog(t *testing.T) {
+	f := &fault{match: func(op errorfs.Op) bool {
+		return strings.HasPrefix(op.Path, "/wal/log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite
+	}}
+	o := testOptions(f.fs(vfs.NewMem()))
+	heard := newTold()
+	o.Fatal = heard.fatal
+	s, _, m := mustOpen(t, o)
+	fill(t, s, m, 10, 50)
+	f.set(true)
+	done := make(chan error, 1)
+	go func() { // may park in Pebble's Fatalf; then the owner hears of it all the same
+		for i := uint32(11); ; i++ {
+			if err := s.Persist([]zab.PersistOp{{Append: entries(z(1, i), 1, 4000)}}); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	heard.one(t)
+	if _, last := s.LogBounds(); last > z(1, 10) {
+		t.Errorf("the log ends at %v", last)
+	}
+}
+
+func TestFaultsAtStartAreNotTakenForDamage(t *testing.T) {
+	base, _ := cutStore(t)
+	for _, part := range []string{"/data/state.", "/wal/log/"} {
+		f := &fault{on: true, match: func(op errorfs.Op) bool {
+			return strings.HasPrefix(op.Path, part) && op.Kind == errorfs.OpFileRead || op.Kind == errorfs.OpFileReadAt && strings.HasPrefix(op.Path, part)
+		}}
+		fs := copyFS(t, base)
+		_, rec, err := Open(testOptions(f.fs(fs)))
+		var d *DamageError
+		if err == nil || errors.As(err, &d) || !errors.Is(err, errorfs.ErrInjected) {
+			t.Errorf("%s: %+v, %v", part, rec, err)
+		}
+		s, rec, _ := mustOpen(t, testOptions(fs))
+		if rec.NeedSnap || rec.Applied != z(1, 200) {
+			t.Errorf("%s: afterwards %+v", part, rec)
+		}
+		mustClose(t, s)
+	}
+}
