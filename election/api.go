@@ -116,7 +116,8 @@ type Batch struct {
 	Decided *Decision
 	// Abandon is set while a role is held but not yet settled, when the chosen leader (or, leading, so many of the
 	// voters that no quorum can remain) has turned elsewhere: step down and look again (A.8(2), R16). It is set of a
-	// settled learner too when its leader itself says that it looks for another.
+	// settled learner too when its leader itself says that it looks for another, and of any settled server that hears
+	// of a later epoch established by another leader.
 	Abandon zab.Reason
 	// Refusal names, for the log, a peer with another ensemble id or another voter list.
 	Refused []Refusal

@@ -287,6 +287,9 @@ func (c *Core) peerUp(in PeerUp) {
 	}
 	l.up, l.refused, l.rtt = true, false, in.RTT
 	c.forgive()
+	if c.settled.Leader != 0 {
+		c.pending[in.Peer] = true // it may have missed what happened
+	}
 	if c.Looking() {
 		if c.verifier.Voter(in.Peer) {
 			c.pending[in.Peer] = true

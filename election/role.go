@@ -31,11 +31,21 @@ func (c *Core) receiveHolding(from zab.ServerID, n *Notification, before *heard)
 	if c.owesReply(n) {
 		c.pending[from] = true
 	}
-	if from == c.leader {
+	switch {
+	case c.superseded(n):
+		c.abandon(zab.ReasonSupersededEpoch)
+	case from == c.leader:
 		c.checkLeader(n, before)
-		return
+	default:
+		c.checkSupport()
 	}
-	c.checkSupport()
+}
+
+// superseded: another leader has established a later epoch, so that nothing can come any more of the one that this
+// server serves in. It learns so when it is reached again after a pause or a partition.
+func (c *Core) superseded(n *Notification) bool {
+	return c.settled.Leader != 0 && n.settled() && n.Established.Leader != c.settled.Leader &&
+		n.Established.Epoch > c.settled.Epoch
 }
 
 // owesReply: to those who look, and to those whose choice is contradicted by what this server knows. No two servers
