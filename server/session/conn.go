@@ -35,6 +35,7 @@ type Conn struct {
 	submit      []*znode.Request
 
 	ended     atomic.Bool
+	released  atomic.Bool
 	done      chan struct{}
 	reason    Reason // set before done is closed
 	attached  chan AttachResult
@@ -263,7 +264,11 @@ func (c *Conn) wake() {
 func (c *Conn) Release() { c.ReleaseFor(ReasonClient) }
 
 // ReleaseFor ends the connection, if it has not ended, and forgets it, before its client can see the end.
+// Releasing twice does nothing.
 func (c *Conn) ReleaseFor(r Reason) {
+	if !c.released.CompareAndSwap(false, true) {
+		return
+	}
 	first := c.end(r)
 	c.hub.remove(c)
 	if first {
