@@ -2,6 +2,7 @@ package front
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -321,9 +322,8 @@ func TestLastReplyArrives(t *testing.T) {
 	for range 100 {
 		c := s.session()
 		c.send(request(1, jute.OpCloseSession, nil))
-		for i := range int32(3) {
-			// The server may be through, but then it still listens.
-			c.send(request(2+i, jute.OpExists, get("/", false)))
+		for i := range int32(20) { // the server may be through, but then it still listens
+			c.send(request(2+i, jute.OpSetData, set("/", strings.Repeat("x", 5000))))
 		}
 		c.want(1, 0)
 		c.closed()

@@ -334,7 +334,7 @@ func TestCompletionOutOfOrder(t *testing.T) {
 	r := start(t, session.Options{})
 	s := newSink(1 << 20)
 	c := r.open(&lineWire{}, s, session.Attach{})
-	r.b.Tree(func(tree *znode.Tree) { r.hub.CompleteEmpty(tree, c.Number(), 12345) })
+	r.b.Call(func(tree *znode.Tree) { r.hub.CompleteEmpty(tree, c.Number(), 12345) })
 	if !ended(c) || c.Reason() != session.ReasonOrder {
 		t.Fatalf("reason %q", c.Reason())
 	}

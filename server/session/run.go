@@ -115,15 +115,15 @@ func (c *Conn) push(rs []Request) (n int, err error) {
 		if c.order.Idle() && !r.InFlight() {
 			break // what was in flight has completed meanwhile: the rest runs directly
 		}
+		if !c.order.Push(Item{Req: *r, Auth: auth, At: c.heard}) {
+			break // behind closeSession: neither answered nor done
+		}
 		if w := r.Write; w != nil {
 			w.Op, w.Session, w.Cxid, w.Ticket = r.Op, c.session.Load(), r.Xid, ticket
 			if w.Auth == nil { // a front that speaks for several clients names each one's
 				w.Auth = auth
 			}
 			c.submit = append(c.submit, w)
-		}
-		if !c.order.Push(Item{Req: *r, Auth: auth, At: c.heard}) {
-			break // behind closeSession
 		}
 		n++
 	}

@@ -40,6 +40,7 @@ type item struct {
 	conn *session.Conn
 	req  *znode.Request
 	a    *session.Attach
+	call func(t *znode.Tree)
 	done chan struct{}
 }
 
@@ -91,6 +92,8 @@ func (b *Backend) step(prep *znode.Preparer, it item, applied *znode.Applied) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	switch {
+	case it.call != nil:
+		it.call(b.tree)
 	case it.a != nil:
 		s, ok := b.tree.Session(it.a.Session)
 		if !ok || !it.a.Again && string(s.Password[:]) != string(it.a.Password) {
@@ -182,6 +185,15 @@ func (b *Backend) Do(r znode.Request) {
 	done := make(chan struct{})
 	b.mu.Lock()
 	b.push(item{req: &r, done: done})
+	b.mu.Unlock()
+	<-done
+}
+
+// Call runs f as the applier, under the tree's write lock, and waits for it.
+func (b *Backend) Call(f func(t *znode.Tree)) {
+	done := make(chan struct{})
+	b.mu.Lock()
+	b.push(item{call: f, done: done})
 	b.mu.Unlock()
 	<-done
 }
