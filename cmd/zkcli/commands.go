@@ -28,6 +28,10 @@ func commands() []*command {
 			min: 2, max: 2, run: addAuth,
 		},
 		{name: "close", summary: "end the session", run: closeSession},
+		{
+			name: "config", usage: "[-c] [-w] [-s]", summary: "print the ensemble's configuration", run: configNode,
+			options: []option{{name: "c", help: "Only the version and the clients' connection string"}, watch, stat},
+		},
 		{name: "connect", usage: "host:port", summary: "begin a new session", max: 1, run: connect},
 		{
 			name: "create", usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", summary: "create a node", min: 1, max: 3, run: create,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -92,7 +93,8 @@ func message(err error) string {
 			s += " (the outcome is unknown)"
 		}
 		if ce.Cause != nil {
-			s += ": " + strings.ReplaceAll(ce.Cause.Error(), "\n", ": ")
+			why := strings.TrimPrefix(ce.Cause.Error(), context.DeadlineExceeded.Error()+"\n") // what stands behind it says more
+			s += ": " + strings.ReplaceAll(why, "\n", ": ")
 		}
 		return s
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 
 	"github.com/zkserver/zkserver/client"
 )
@@ -19,7 +20,19 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	testscript.Main(m, map[string]func(){"zkcli": main})
+	testscript.Main(leakChecked{m}, map[string]func(){"zkcli": main})
+}
+
+// leakChecked fails the tests when a goroutine outlives them.
+type leakChecked struct{ *testing.M }
+
+func (m leakChecked) Run() int {
+	code := m.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // asProgram, in the environment, makes the test binary zkcli itself.
@@ -64,7 +77,7 @@ func prepare(env *testscript.Env, server, base string) error {
 	env.Defer(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		s := &session{p: &printer{out: os.Stdout, err: os.Stderr}}
+		s := &session{p: &printer{out: os.Stdout, err: os.Stderr}, progress: func() {}}
 		if _, err := s.deleteTree(ctx, c, base, 100); err != nil {
 			env.T().Log(err)
 		}

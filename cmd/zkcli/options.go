@@ -14,7 +14,6 @@ type options struct {
 	server     string        // host:port[,host:port...][/chroot]
 	timeout    time.Duration // of the session
 	wait       time.Duration // how long a command waits for a connection
-	readOnly   bool
 	format     format
 	compatExit bool
 	auth       []client.Auth
@@ -32,7 +31,7 @@ options:
   -server host:port[,host:port...][/chroot]   default localhost:2181, or $ZKCLI_SERVER
   -timeout ms            session timeout, default 30000
   -waitforconnection     wait for a connection as long as the session timeout, not 5 s
-  -r                     a read-only server will do
+  -r                     accepted as zkCli's; a server that takes writes is asked for all the same
   -auth scheme:data      credentials, as digest:user:password; repeatable; default $ZKCLI_AUTH
   -o text|json|raw       output; raw prints a node's data as it is and lists one to a line
   --compat-exit          exit codes of zkCli: 0, 1, 127
@@ -91,7 +90,7 @@ func parseOptions(args []string, getenv func(string) string) (o options, rest []
 				}
 			}
 		case "r":
-			o.readOnly = true
+			// A read-only session is not offered: every server that takes writes will do for one.
 		case "waitforconnection":
 			waitAll = true
 		case "compat-exit":

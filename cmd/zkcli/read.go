@@ -84,6 +84,60 @@ func dataJSON(path string, data []byte, st client.Stat, base64Wanted bool) any {
 	return v
 }
 
+// configPath is the node that holds the ensemble's configuration.
+const configPath = "/zookeeper/config"
+
+func configNode(ctx context.Context, s *session, in *invocation) error {
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	var data []byte
+	var st client.Stat
+	if in.has("w") {
+		var w *client.Watch
+		data, st, w, err = c.GetW(ctx, configPath)
+		s.follow(w)
+	} else {
+		data, st, err = c.Get(ctx, configPath)
+	}
+	if err != nil {
+		return err
+	}
+	if in.has("c") {
+		data = []byte(clientConfig(string(data)))
+	}
+	if s.p.format == jsonFormat {
+		s.p.value(dataJSON(configPath, data, st, false))
+		return nil
+	}
+	s.p.data(data)
+	if in.has("s") {
+		s.p.stat(st)
+	}
+	return nil
+}
+
+// clientConfig takes the version and the client addresses out of a configuration, as "100000000 host1:2181,host2:2181".
+func clientConfig(config string) string {
+	var version string
+	var addrs []string
+	for line := range strings.Lines(config) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch _, addr, ok := strings.Cut(value, ";"); {
+		case key == "version":
+			version = value
+		case strings.HasPrefix(key, "server.") && ok:
+			if !strings.Contains(addr, ":") {
+				host, _, _ := strings.Cut(value, ":")
+				addr = host + ":" + addr
+			}
+			addrs = append(addrs, addr)
+		}
+	}
+	return version + " " + strings.Join(addrs, ",")
+}
+
 func statNode(ctx context.Context, s *session, in *invocation) error {
 	watch := oldWatch(s, in, "stat [-w] path")
 	path := in.args[0]
@@ -195,6 +249,7 @@ func (s *session) walk(ctx context.Context, c *client.Client, top string, watch 
 		if err := visit(path); err != nil {
 			return err
 		}
+		s.progress()
 		for _, n := range slices.Backward(names) {
 			todo = append(todo, join(path, n))
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/zkserver/zkserver/client"
 )
@@ -22,6 +23,7 @@ type session struct {
 	printWatches bool
 	history      []string // every command of a shell or script, by number
 	last         error    // of the last command: the exit code
+	progress     func()   // a command of many steps calls it after each: it ends when one takes too long
 	quitting     bool
 }
 
@@ -117,8 +119,12 @@ func (s *session) dispatch(words []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.o.wait+s.o.timeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	limit := s.o.wait + s.o.timeout
+	idle := time.AfterFunc(limit, cancel)
+	defer idle.Stop()
+	s.progress = func() { idle.Reset(limit) }
 	return cmd.run(ctx, s, in)
 }
 

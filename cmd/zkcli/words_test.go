@@ -120,3 +120,14 @@ func TestACLs(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+func TestClientConfig(t *testing.T) {
+	t.Parallel()
+	const config = "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888:participant;2182\nserver.3=c:2888:3888\nversion=1a\n"
+	if got := clientConfig(config); got != "1a 0.0.0.0:2181,b:2182" {
+		t.Error(got)
+	}
+	if got := clientConfig(""); got != " " {
+		t.Errorf("%q", got)
+	}
+}

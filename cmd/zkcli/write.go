@@ -207,6 +207,9 @@ func deleteAll(ctx context.Context, s *session, in *invocation) error {
 	return nil
 }
 
+// batchBytes bounds the paths of one transaction, in bytes, far below a server's limit of a request.
+const batchBytes = 256 << 10
+
 // deleteRounds bounds how often a tree that others change is listed again.
 const deleteRounds = 10
 
@@ -223,15 +226,16 @@ func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, 
 			return deleted, err
 		}
 		slices.Reverse(all)
-		for part := range slices.Chunk(all, batch) {
-			ops := make([]client.Op, len(part))
-			for i, p := range part {
-				ops[i] = client.DeleteOp{Path: p, Version: client.AnyVersion}
+		for len(all) > 0 && err == nil {
+			var ops []client.Op
+			for size := 0; len(ops) < min(batch, len(all)) && size < batchBytes; size += len(all[len(ops)-1]) {
+				ops = append(ops, client.DeleteOp{Path: all[len(ops)], Version: client.AnyVersion})
 			}
-			if _, err = c.Multi(ctx, ops...); err != nil {
-				break
+			all = all[len(ops):]
+			if _, err = c.Multi(ctx, ops...); err == nil {
+				deleted += len(ops)
+				s.progress()
 			}
-			deleted += len(part)
 		}
 		switch client.CodeOf(err) {
 		case client.OK:
