@@ -436,16 +436,17 @@ func (w *worker) cut() error {
 	}
 	// Where it will cut is the store's choice; it is one batch, so a crash leaves either base.
 	next := w.v
-	if to, ok := w.wouldCut(cursor); ok {
+	durable := w.s.DurableApplied() // a flush under way may move it at any time
+	if to, ok := w.wouldCut(cursor, durable); ok {
 		next.base, next.commit = to, max(next.commit, to)
 	}
 	w.d.set(func(p *promise) { p.sent = next })
-	base, cut, err := w.s.CutLog(cursor)
+	base, cut, err := w.s.cutLog(cursor, durable)
 	if err != nil {
 		return err
 	}
-	if base != next.base || cut != (next.base != w.v.base) || base > w.s.DurableApplied() {
-		return fmt.Errorf("cut to %v (%t), foreseen was %v, durable state %v", base, cut, next.base, w.s.DurableApplied())
+	if base != next.base || cut != (next.base != w.v.base) || cut && base > durable {
+		return fmt.Errorf("cut to %v (%t), foreseen was %v, durable state %v", base, cut, next.base, durable)
 	}
 	w.d.set(func(p *promise) { p.acked = next })
 	w.v = next
@@ -453,10 +454,10 @@ func (w *worker) cut() error {
 }
 
 // wouldCut is CutLog without cutting.
-func (w *worker) wouldCut(cursor zab.Zxid) (zab.Zxid, bool) {
+func (w *worker) wouldCut(cursor, durable zab.Zxid) (zab.Zxid, bool) {
 	s := w.s
 	to := s.window.beyond(int64(s.o.DiffCount), s.o.DiffBytes, s.o.DiffAge, time.Now())
-	to = s.window.atMost(min(to, cursor, s.DurableApplied(), w.v.last))
+	to = s.window.atMost(min(to, cursor, durable, w.v.last))
 	return to, to > w.v.base
 }
 

@@ -17,7 +17,10 @@ const forever = time.Duration(math.MaxInt64)
 // durable state does not cover, nor beyond minCursor (of the slowest live learner) as long as the rest stays within
 // DiffBytes, nor in any case what a snapshot under way will have to continue from. It reports the base that holds now.
 func (s *Store) CutLog(minCursor zab.Zxid) (base zab.Zxid, cut bool, err error) {
-	durable := s.DurableApplied() // before the lock: it never waits for the log
+	return s.cutLog(minCursor, s.DurableApplied())
+}
+
+func (s *Store) cutLog(minCursor, durable zab.Zxid) (base zab.Zxid, cut bool, err error) {
 	s.logMu.Lock()
 	defer s.logMu.Unlock()
 	l := s.durable.Load()
