@@ -42,10 +42,18 @@ func (m *Machine) leaveSoon() {
 	m.leaving.on, m.leaving.by = true, m.now+leavePatience
 }
 
-// tryLeave says goodbye once nothing of this server's clients is under way, or it has taken too long.
+// tryLeave says goodbye once nothing of this server's clients is under way, or it has taken too long. What a server
+// without a role has not sent on it never will: its clients learn that nothing happened by the end of the connection.
 func (m *Machine) tryLeave() bool {
 	l := &m.leaving
-	if !l.on || l.gone || m.now < l.by && m.waiting.len()+len(m.parked)+len(m.syncing) > 0 {
+	if !l.on || l.gone {
+		return false
+	}
+	busy := m.waiting.len() > 0
+	if m.role != zab.Looking {
+		busy = busy || len(m.parked)+len(m.syncing) > 0
+	}
+	if busy && m.now < l.by {
 		return false
 	}
 	l.gone = true
