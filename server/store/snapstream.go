@@ -30,6 +30,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
 // blockBuilder collects records into blocks.
 type blockBuilder struct {
 	out   []byte // finished blocks and the open one
@@ -60,7 +62,7 @@ func (b *blockBuilder) seal() {
 	b.begun = false
 	payload := b.out[b.open+blockHead:]
 	order.PutUint32(b.out[b.open:], uint32(len(payload)))
-	order.PutUint32(b.out[b.open+4:], crc32.Checksum(payload, castagnoli))
+	order.PutUint32(b.out[b.open+4:], checksum(payload))
 }
 
 // sealed is how many bytes may leave.
@@ -133,7 +135,7 @@ func (s *splitter) take(chunk []byte, f func(payload []byte) error) error {
 			break
 		}
 		payload := in[blockHead : blockHead+int(n)]
-		if crc32.Checksum(payload, castagnoli) != order.Uint32(in[4:]) {
+		if checksum(payload) != order.Uint32(in[4:]) {
 			return fmt.Errorf("%w: checksum of a block", ErrBadSnapshot)
 		}
 		if err := f(payload); err != nil {
