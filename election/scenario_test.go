@@ -103,7 +103,7 @@ func run(t *testing.T, n *net, d *datadriven.TestData) {
 			nd := n.nodes[id]
 			nd.disk.Transaction = !d.HasArg("empty")
 			nd.disk.NeedSnap = d.HasArg("needsnap")
-			if nd.disk.Transaction == false {
+			if !nd.disk.Transaction {
 				nd.disk.Last = 0
 			}
 			for _, a := range d.CmdArgs {

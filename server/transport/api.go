@@ -13,7 +13,7 @@ import (
 // Peer is another server of the ensemble.
 type Peer struct {
 	ID    zab.ServerID
-	Addrs []string // host:port of its quorum port, in the order they are tried; resolved anew at every dial
+	Addrs []string // host:port of its quorum port, the first preferred; resolved anew at every dial
 }
 
 // Options of a Transport; zero durations and sizes take the defaults in brackets.

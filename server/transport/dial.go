@@ -31,8 +31,10 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("transport: refused by %s: %s %s", r.by, r.reason, r.detail)
 }
 
-// dialTimeout bounds one address: a host that swallows packets must not keep the next from being tried.
-const dialTimeout = time.Second
+const (
+	dialTimeout = time.Second            // for one address
+	headStart   = 100 * time.Millisecond // of one address over the next
+)
 
 // handshake bounds the opening of a link; the other side may first have to find out whether an older one lives.
 func (t *Transport) handshake() time.Duration { return t.opts.Silence + 2*time.Second }
@@ -117,26 +119,58 @@ func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || status.Code(err) == codes.Unavailable
 }
 
-// connect makes a connection with a peer: its names are resolved now, each address is tried in turn.
-func (t *Transport) connect(ctx context.Context, p *remote) (*grpc.ClientConn, error) {
-	var conn net.Conn
-	var errs []error
-	for _, addr := range p.Addrs {
-		d := net.Dialer{Timeout: dialTimeout}
-		c, err := d.DialContext(ctx, "tcp", addr)
-		if err == nil {
-			conn = c
-			break
-		}
-		errs = append(errs, err)
+// dial makes a connection with one of a peer's addresses. Its names are resolved now; each address has a head start
+// over the next, so that one that swallows packets does not keep the others from being tried.
+func (t *Transport) dial(ctx context.Context, addrs []string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
 	}
-	if conn == nil {
-		for _, err := range errs {
-			if !isRefused(err) {
-				return nil, err // the one that leaves open whether it lives
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan result)
+	for i, addr := range addrs {
+		t.spawn(func() { // ends with the dial, which ends with ctx
+			var r result
+			if within(time.Duration(i)*headStart, ctx.Done()) && i > 0 {
+				r.err = ctx.Err()
+			} else {
+				d := net.Dialer{Timeout: dialTimeout}
+				r.conn, r.err = d.DialContext(ctx, "tcp", addr)
 			}
+			results <- r
+		})
+	}
+	var conn net.Conn
+	var open, errs []error
+	for range addrs {
+		switch r := <-results; {
+		case r.err == nil && conn == nil:
+			conn = r.conn
+			cancel()
+		case r.err == nil:
+			r.conn.Close()
+		case isRefused(r.err):
+			errs = append(errs, r.err)
+		default:
+			open = append(open, r.err)
 		}
+	}
+	switch {
+	case conn != nil:
+		return conn, nil
+	case len(open) > 0:
+		return nil, open[0] // it leaves open whether the peer lives
+	default:
 		return nil, errors.Join(errs...)
+	}
+}
+
+// connect makes a connection with a peer.
+func (t *Transport) connect(ctx context.Context, p *remote) (*grpc.ClientConn, error) {
+	conn, err := t.dial(ctx, p.Addrs)
+	if err != nil {
+		return nil, err
 	}
 	var taken atomic.Bool
 	cc, err := grpc.NewClient("passthrough:///"+conn.RemoteAddr().String(),
@@ -160,13 +194,16 @@ func (t *Transport) connect(ctx context.Context, p *remote) (*grpc.ClientConn, e
 	return cc, nil
 }
 
+// closeQuietly: an error would say that it is closed already.
+func closeQuietly(cc *grpc.ClientConn) { _ = cc.Close() }
+
 // knock asks a server with a larger id to dial.
 func (t *Transport) knock(ctx context.Context, p *remote) error {
 	cc, err := t.connect(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer cc.Close()
+	defer closeQuietly(cc)
 	ctx, cancel := context.WithTimeout(ctx, t.handshake())
 	defer cancel()
 	answer, err := zabv1.NewPeerServiceClient(cc).Knock(ctx, t.hello(p.ID, 0))
@@ -193,7 +230,7 @@ func (t *Transport) open(ctx context.Context, p *remote) error {
 	if err != nil {
 		return err
 	}
-	defer cc.Close()
+	defer closeQuietly(cc)
 	// The stream outlives ctx by what it takes to say goodbye; only the handshake ends with it.
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

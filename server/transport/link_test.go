@@ -185,7 +185,7 @@ func child() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(ln.Addr())
+	fmt.Fprintln(os.Stdout, ln.Addr())
 	o := testOptions(2, ln, map[zab.ServerID]string{1: os.Getenv(childEnv)})
 	t, err := New(o, newRecorder())
 	if err != nil {
@@ -214,7 +214,7 @@ func TestKilledProcess(t *testing.T) {
 	a := n.start(1, func(o *Options) { o.Silence = time.Minute })
 	l := a.waitUp(t, 2)
 	killed := time.Now()
-	cmd.Process.Kill()
+	_ = cmd.Process.Kill()
 	e := a.waitDown(t, l)
 	_ = cmd.Wait()
 	if !e.refused {
@@ -296,6 +296,35 @@ func TestDoubledID(t *testing.T) {
 	a.wait(t, "its link", func() bool { return a.up[2].Incarnation > first.Incarnation })
 }
 
+// TestAddresses: a name that does not resolve and a port where nobody listens do not keep a peer from being found,
+// and a peer of which one address is in doubt is not known to be down.
+func TestAddresses(t *testing.T) {
+	n := newLan(t, 1, 2, 3)
+	n.absent()
+	a := n.start(1)
+	nobody, unknown := n.addrs[3], "name.invalid:1"
+	b := n.start(2, func(o *Options) {
+		o.Peers[0].Addrs = []string{unknown, nobody, n.addrs[1]}
+		o.Peers[1].Addrs = []string{nobody, unknown}
+		if o.Peers[0].ID == 3 {
+			o.Peers[0].Addrs, o.Peers[1].Addrs = o.Peers[1].Addrs, o.Peers[0].Addrs
+		}
+	})
+	b.waitUp(t, 1)
+	a.waitUp(t, 2)
+	b.wait(t, "a dial in vain", func() bool {
+		for _, e := range b.events {
+			if e.what == "failed" && e.link.Peer == 3 {
+				if e.refused {
+					t.Error("known to be down")
+				}
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // TestStrangers are refused by name and keep trying.
 func TestStrangers(t *testing.T) {
 	for _, tt := range []struct {
@@ -357,7 +386,7 @@ func TestMalformed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer cc.Close()
+			defer closeQuietly(cc)
 			stream, err := zabv1.NewPeerServiceClient(cc).Link(t.Context())
 			if err != nil {
 				t.Fatal(err)

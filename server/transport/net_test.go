@@ -215,7 +215,7 @@ func (p *proxy) serve() {
 		}
 		out, err := net.Dial("tcp", p.target)
 		if err != nil {
-			in.(*net.TCPConn).SetLinger(0)
+			_ = in.(*net.TCPConn).SetLinger(0)
 			in.Close()
 			continue
 		}
@@ -285,20 +285,30 @@ type lan struct {
 }
 
 func newLan(t *testing.T, ids ...zab.ServerID) *lan {
-	n := &lan{t: t, addrs: make(map[zab.ServerID]string), free: make(map[zab.ServerID]net.Listener)}
+	n := &lan{t: t}
+	n.init()
 	for _, id := range ids {
-		for n.free[id] == nil {
-			if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))); err == nil {
-				n.addrs[id], n.free[id] = ln.Addr().String(), ln
-			}
+		if err := n.reserve(id); err != nil {
+			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() {
-		for _, ln := range n.free {
-			ln.Close()
-		}
-	})
+	t.Cleanup(n.absent)
 	return n
+}
+
+func (n *lan) init() {
+	n.addrs, n.free = make(map[zab.ServerID]string), make(map[zab.ServerID]net.Listener)
+}
+
+func (n *lan) reserve(id zab.ServerID) (err error) {
+	for range 100 {
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))); err == nil {
+			n.addrs[id], n.free[id] = ln.Addr().String(), ln
+			return nil
+		}
+	}
+	return err
 }
 
 // absent closes the ports of servers that are not started.

@@ -28,7 +28,7 @@ func (t *Transport) SendSnapshot(l zab.Link, src SnapshotSource, done func(err e
 	defer t.mu.Unlock()
 	if !t.running {
 		go func() { // ends by itself: nothing of the transport is running any more
-			src.Close()
+			_ = src.Close()
 			done(ErrStopped)
 		}()
 		return
@@ -38,7 +38,7 @@ func (t *Transport) SendSnapshot(l zab.Link, src SnapshotSource, done func(err e
 		if k := t.lookup(l); k != nil {
 			err = t.transfer(k, src, progress)
 		}
-		src.Close()
+		_ = src.Close() // it was only read
 		done(err)
 	})
 }
@@ -60,7 +60,7 @@ func (t *Transport) transfer(l *link, src SnapshotSource, progress func()) error
 	if err != nil {
 		return fmt.Errorf("transport: snapshot: %w", err)
 	}
-	defer cc.Close()
+	defer closeQuietly(cc)
 	stream, err := zabv1.NewPeerServiceClient(cc).Snapshot(ctx)
 	if err == nil {
 		if err = t.sendParts(l, stream, src, progress); err == nil || errors.Is(err, io.EOF) {
