@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"os"
 	"runtime"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ type word struct {
 }
 
 // knownWords are the first four bytes that are a word and not a length. answer is nil for a word that is known and not
-// served: dump, wchc and wchp list what can be very long.
+// served: dump needs the leader's clocks.
 var knownWords = map[string]*word{
 	"ruok": {answer: func(_ *Front, w io.Writer, _ []byte) { put(w, "imok") }, always: true},
 	"isro": {answer: (*Front).isro, always: true},
@@ -42,9 +43,9 @@ var knownWords = map[string]*word{
 	"srst": {answer: (*Front).srst},
 	"dirs": {answer: (*Front).dirs},
 	"wchs": {answer: (*Front).wchs},
+	"wchc": {answer: (*Front).wchc},
+	"wchp": {answer: (*Front).wchp},
 	"dump": {},
-	"wchc": {},
-	"wchp": {},
 }
 
 // notServing is the sentence that health checks look for.
@@ -52,12 +53,12 @@ const notServing = "This ZooKeeper instance is not currently serving requests"
 
 // fourLetter answers a word and ends the connection. The connection counts as one while it lasts.
 func (f *Front) fourLetter(nc net.Conn, name string) {
-	sess := f.hub.Open(zkWire{}, newSink(nc), remoteIP(nc).String(), nc.RemoteAddr().String())
+	sess := f.hub.Open(zkWire{}, newSink(nc), ipText(remoteIP(nc)), nc.RemoteAddr().String())
 	sess.Received(1)
 	err := f.answerWord(nc, name)
 	sess.Release()
 	if err == nil {
-		linger(nc) // a newline or "close" behind the word is swallowed
+		linger(nc, lingerTime) // a newline or "close" behind the word is swallowed
 	}
 }
 
@@ -175,7 +176,7 @@ func (f *Front) cons(w io.Writer, _ []byte) {
 
 func (f *Front) connections() []session.ConnInfo {
 	list := f.hub.Connections()
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	slices.SortFunc(list, func(a, b session.ConnInfo) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -237,4 +238,35 @@ func (f *Front) dirs(w io.Writer, _ []byte) {
 func (f *Front) wchs(w io.Writer, _ []byte) {
 	s := f.hub.Watches()
 	putf(w, "%d connections watching %d paths\nTotal watches:%d\n\n", s.Connections, s.Paths, s.Watches)
+}
+
+// wchp lists the sessions that watch each path, wchc the paths that each session watches.
+func (f *Front) wchp(w io.Writer, _ []byte) {
+	put(w, listing(f.hub.WatchList(), func(v session.Watch) (string, string) { return v.Path, sessionText(v.Session) }))
+}
+
+func (f *Front) wchc(w io.Writer, _ []byte) {
+	put(w, listing(f.hub.WatchList(), func(v session.Watch) (string, string) { return sessionText(v.Session), v.Path }))
+}
+
+func sessionText(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
+
+// listing groups watches under a head, sorted; an empty line ends it.
+func listing(watches []session.Watch, split func(session.Watch) (head, item string)) string {
+	groups := map[string][]string{}
+	for _, v := range watches {
+		head, item := split(v)
+		groups[head] = append(groups[head], item)
+	}
+	out := &strings.Builder{}
+	for _, head := range slices.Sorted(maps.Keys(groups)) {
+		putf(out, "%s\n", head)
+		items := groups[head]
+		slices.Sort(items)
+		for _, item := range slices.Compact(items) { // data and child watch of one path
+			putf(out, "\t%s\n", item)
+		}
+	}
+	put(out, "\n")
+	return out.String()
 }

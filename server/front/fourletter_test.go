@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,6 +38,13 @@ func TestFourLetterWords(t *testing.T) {
 		if got := s.word(w); got != want {
 			t.Errorf("%q answered %q, want %q", w, got, want)
 		}
+	}
+	sid := sessionText(c.sid)
+	if got, want := s.word("wchp"), "/a\n\t"+sid+"\n\n"; got != want {
+		t.Errorf("wchp answered %q, want %q", got, want)
+	}
+	if got, want := s.word("wchc"), sid+"\n\t/a\n\n"; got != want {
+		t.Errorf("wchc answered %q, want %q", got, want)
 	}
 	pattern := map[string]string{
 		"srvr": `^Zookeeper version: 3\.9\.5-\w+, built on 2026-02-11 20:18 UTC
@@ -207,5 +215,15 @@ func TestGRPCListener(t *testing.T) {
 	defer s.f.mu.Unlock()
 	if s.f.total != 0 || len(s.f.perIP) != 0 {
 		t.Fatalf("%d connections counted", s.f.total)
+	}
+}
+
+func TestIPText(t *testing.T) {
+	for in, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1", "::1": "0:0:0:0:0:0:0:1", "2001:db8::a00:1": "2001:db8:0:0:0:0:a00:1",
+	} {
+		if got := ipText(netip.MustParseAddr(in)); got != want {
+			t.Errorf("%s is %s, want %s", in, got, want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ type Front struct {
 	scratches  sync.Pool
 
 	mu     sync.Mutex
-	conns  map[net.Conn]struct{} // all that are open, until they are handed to gRPC
+	conns  map[net.Conn]struct{} // open, and not handed to gRPC or a session
 	perIP  map[netip.Addr]int
 	total  int
 	closed bool
@@ -183,6 +184,14 @@ func (f *Front) refuse(limit string, ip netip.Addr, n int) {
 	}
 }
 
+// handOver takes a connection out of those that close ends; false if close has been.
+func (f *Front) handOver(nc net.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, nc)
+	return !f.closed
+}
+
 // forget ends the counting of a connection.
 func (f *Front) forget(nc net.Conn, ip netip.Addr) {
 	f.mu.Lock()
@@ -199,6 +208,22 @@ func remoteIP(nc net.Conn) netip.Addr {
 		return a.AddrPort().Addr().Unmap().WithZone("")
 	}
 	return netip.Addr{}
+}
+
+// ipText is an address as Java prints it, which is what ACLs and whoAmI show: IPv6 without "::" and leading zeros.
+func ipText(ip netip.Addr) string {
+	if !ip.Is6() {
+		return ip.String()
+	}
+	b := ip.As16()
+	var out []byte
+	for i := 0; i < 16; i += 2 {
+		if i > 0 {
+			out = append(out, ':')
+		}
+		out = strconv.AppendUint(out, uint64(b[i])<<8|uint64(b[i+1]), 16)
+	}
+	return string(out)
 }
 
 // whitelist resolves a list of four-letter words.

@@ -11,7 +11,6 @@ import (
 func (f *Front) mntr(w io.Writer, _ []byte) {
 	s := f.opts.Status.Snapshot()
 	h := f.hub.Stats()
-	watches := f.hub.Watches()
 	line := func(key string, value any) { putf(w, "zk_%s\t%v\n", key, value) }
 
 	line("version", s.Version)
@@ -28,7 +27,7 @@ func (f *Front) mntr(w io.Writer, _ []byte) {
 	line("num_alive_connections", h.Connections)
 	line("outstanding_requests", h.Outstanding)
 	line("znode_count", s.Nodes)
-	line("watch_count", watches.Watches)
+	line("watch_count", f.hub.WatchCount())
 	line("ephemerals_count", s.Ephemeral)
 	line("approximate_data_size", s.DataSize)
 	line("global_sessions", s.Sessions)

@@ -189,6 +189,33 @@ func TestParkedReadsMayBeLong(t *testing.T) {
 
 // Many connections, random pipelines: every read sees its own writes, replies keep their order, nothing is left over.
 func TestStress(t *testing.T) {
+	for _, calm := range []bool{true, false} {
+		t.Run(fmt.Sprintf("calm=%v", calm), func(t *testing.T) { stress(t, calm) })
+	}
+}
+
+// unrest lets the lease lapse and the applier stop, again and again, until stop is closed.
+func unrest(s *server, stop <-chan struct{}) {
+	defer func() {
+		s.b.SetLease(time.Hour)
+		s.b.Resume()
+	}()
+	for {
+		for _, step := range []func(){
+			func() { s.b.SetLease(-time.Second) }, s.b.Hold, func() { s.b.SetLease(time.Hour) }, s.b.Resume,
+			s.b.Hold, s.b.Resume, func() { s.b.SetLease(-time.Second) }, func() { s.b.SetLease(time.Hour) },
+		} {
+			step()
+			select {
+			case <-time.After(time.Millisecond):
+			case <-stop:
+				return
+			}
+		}
+	}
+}
+
+func stress(t *testing.T, calm bool) {
 	s := start(t, nil)
 	root := s.session()
 	const conns = 12
@@ -196,8 +223,20 @@ func TestStress(t *testing.T) {
 		root.call(jute.OpCreate, create(fmt.Sprintf("/n%d", i), "-1", 0))
 	}
 	var wg sync.WaitGroup
-	for i := range conns {
-		c := s.session()
+	var clients []*client
+	for range conns {
+		clients = append(clients, s.session())
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	if calm {
+		close(stopped)
+	} else {
+		go func() { // ends on stop
+			defer close(stopped)
+			unrest(s, stop)
+		}()
+	}
+	for i, c := range clients {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		path := fmt.Sprintf("/n%d", i)
 		wg.Go(func() { // ends after its rounds
@@ -254,6 +293,8 @@ func TestStress(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	close(stop)
+	<-stopped
 	until(t, "the connections to end", func() bool { return s.hub.Stats().Connections == 1 })
 	if st := s.hub.Stats(); st.Outstanding != 0 || st.Dropped != 0 {
 		t.Fatalf("left over: %+v", st)

@@ -32,9 +32,7 @@ func (f *Front) serve(ctx context.Context, nc net.Conn, ip netip.Addr) {
 			return
 		}
 		_ = nc.SetReadDeadline(time.Time{})
-		f.mu.Lock()
-		delete(f.conns, nc) // gRPC's server closes it from now on
-		f.mu.Unlock()
+		f.handOver(nc) // gRPC's server closes it from now on
 		pc := &prefixConn{Conn: nc, prefix: first[:], onClose: func() { f.forget(nc, ip) }}
 		if handed = f.grpc.hand(ctx, pc); !handed {
 			_ = pc.Conn.Close()
@@ -46,7 +44,7 @@ func (f *Front) serve(ctx context.Context, nc net.Conn, ip netip.Addr) {
 		f.answerHTTP(nc)
 	case knownWords[word] != nil:
 		f.fourLetter(nc, word)
-	default:
+	case f.handOver(nc): // the session ends it from now on
 		f.serveZK(ctx, nc, ip, first[:], deadline)
 	}
 }
@@ -63,18 +61,24 @@ func (f *Front) answerHTTP(nc net.Conn) {
 	_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
 	_, err := io.WriteString(nc, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+body)
 	if err == nil {
-		linger(nc)
+		linger(nc, lingerTime)
 	}
 }
 
+// How long a connection that the server ends is kept for what the client still sends.
+const (
+	lingerTime     = 500 * time.Millisecond
+	lingerShutdown = 50 * time.Millisecond
+)
+
 // linger ends a connection in order: what was sent arrives, because what the client still sends is read and thrown
 // away for a moment (a socket closed with bytes unread resets the connection). The caller closes.
-func linger(nc net.Conn) {
+func linger(nc net.Conn, d time.Duration) {
 	cw, ok := nc.(interface{ CloseWrite() error })
 	if !ok || cw.CloseWrite() != nil {
 		return
 	}
-	_ = nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+	_ = nc.SetReadDeadline(time.Now().Add(d))
 	_, _ = io.CopyN(io.Discard, nc, 4<<20) // ends at the client's close, the deadline or the bound
 }
 

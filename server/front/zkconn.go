@@ -31,7 +31,7 @@ type zkConn struct {
 // serveZK serves the ZooKeeper wire to the connection's end. first are the bytes read so far.
 func (f *Front) serveZK(ctx context.Context, nc net.Conn, ip netip.Addr, first []byte, deadline time.Time) {
 	z := &zkConn{f: f, nc: nc, rd: newReader(nc, &f.buffers, f.opts.MaxBuffer)}
-	z.sess = f.hub.Open(zkWire{}, newSink(nc), ip.String(), nc.RemoteAddr().String())
+	z.sess = f.hub.Open(zkWire{}, newSink(nc), ipText(ip), nc.RemoteAddr().String())
 	stop := context.AfterFunc(ctx, func() { z.sess.Close(session.ReasonShutdown) })
 	defer stop()
 	z.rd.prefix(first)
@@ -47,8 +47,12 @@ func (z *zkConn) finish(ctx context.Context, reason session.Reason) {
 	z.sess.ReleaseFor(reason)
 	reason = z.sess.Reason()
 	z.f.log.Debug().Str("client", z.sess.Name()).Int64("session", z.sess.Session()).Str("reason", string(reason)).Msg("connection closed")
-	if reason != session.ReasonClient && ctx.Err() == nil {
-		linger(z.nc)
+	if reason != session.ReasonClient {
+		d := lingerTime
+		if ctx.Err() != nil {
+			d = lingerShutdown
+		}
+		linger(z.nc, d)
 	}
 	z.rd.start = z.rd.end
 	z.rd.release()

@@ -161,9 +161,15 @@ func (c *Conn) Authenticate(scheme string, data []byte) znode.Code {
 	if code != znode.OK {
 		return code
 	}
+	if len(c.Auth()) >= maxIdentities {
+		return znode.AuthFailed
+	}
 	c.AddAuth(ids...)
 	return znode.OK
 }
+
+// maxIdentities bounds what a client can make its connection hold (I13).
+const maxIdentities = 1024
 
 // AddAuth adds identities that the wire has verified itself.
 func (c *Conn) AddAuth(ids ...znode.AuthID) {

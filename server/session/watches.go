@@ -74,27 +74,57 @@ func (s *shards) remove(c *Conn) {
 	}
 }
 
-// WatchSummary is what wchs prints.
-type WatchSummary struct{ Watches, Paths, Connections int }
-
-// Watches counts the watches of all connections.
-func (h *Hub) Watches() WatchSummary {
-	var sum WatchSummary
-	h.each(func(c *Conn) bool {
-		if c.watches.Load() {
-			sum.Connections++
-		}
-		return true
-	})
+// WatchCount is the number of watches of all connections.
+func (h *Hub) WatchCount() (n int) {
 	for i := range h.watches.shard {
 		sh := &h.watches.shard[i]
 		sh.mu.Lock()
-		w, p, _ := sh.table.Count()
+		w, _, _ := sh.table.Count()
 		sh.mu.Unlock()
-		sum.Watches += w
-		sum.Paths += p
+		n += w
 	}
-	return sum
+	return n
+}
+
+// Watch is one watch of a session's connection.
+type Watch struct {
+	Path    string
+	Session int64
+	Conn    uint32
+}
+
+// WatchList lists all watches, shard by shard: no lock is held over all of it.
+func (h *Hub) WatchList() []Watch {
+	var out []Watch
+	for i := range h.watches.shard {
+		sh := &h.watches.shard[i]
+		sh.mu.Lock()
+		sh.table.Each(func(path string, _ watch.Kind, w watch.Watcher) bool {
+			out = append(out, Watch{Path: path, Conn: uint32(w)})
+			return true
+		})
+		sh.mu.Unlock()
+	}
+	for i := range out {
+		if c := h.conn(out[i].Conn); c != nil {
+			out[i].Session = c.Session()
+		}
+	}
+	return out
+}
+
+// WatchSummary is what wchs prints.
+type WatchSummary struct{ Watches, Paths, Connections int }
+
+// Watches counts the watches of all connections, their paths and who holds them.
+func (h *Hub) Watches() WatchSummary {
+	paths, conns := map[string]struct{}{}, map[uint32]struct{}{}
+	list := h.WatchList()
+	for i := range list {
+		paths[list[i].Path] = struct{}{}
+		conns[list[i].Conn] = struct{}{}
+	}
+	return WatchSummary{Watches: len(list), Paths: len(paths), Connections: len(conns)}
 }
 
 // steps walks the lists of a setWatches in their order.

@@ -22,7 +22,7 @@ type Options struct {
 	MinSession time.Duration // bounds of session timeouts; default 6 s and ten times the minimum
 	MaxSession time.Duration
 	Handshake  time.Duration // until a stream's Connect; default 10 s
-	MaxStreams int           // concurrent streams of one connection, unary calls included; default 1024
+	MaxStreams int           // concurrent streams of one connection, unary calls included; default 256
 
 	NoReflection bool // do not serve gRPC reflection
 	Log          zerolog.Logger
@@ -45,7 +45,7 @@ func (o *Options) withDefaults() {
 		o.Handshake = 10 * time.Second
 	}
 	if o.MaxStreams == 0 {
-		o.MaxStreams = 1024
+		o.MaxStreams = 256
 	}
 }
 

@@ -18,9 +18,10 @@ import (
 	zkv1 "github.com/zkserver/zkserver/proto/zk/v1"
 )
 
-// Of a connection. Windows are fixed, so that no bandwidth probing is done.
+// Of a connection. Windows are fixed, so that no bandwidth probing is done. A stream's window is also what one that is
+// not read from may pile up here (times MaxStreams, of a connection).
 const (
-	streamWindow     = 1 << 20
+	streamWindow     = 256 << 10
 	connectionWindow = 1 << 20
 	writeBuffer      = 64 << 10
 
@@ -61,6 +62,7 @@ func New(o Options) (*Server, error) {
 		grpc.MaxConcurrentStreams(uint32(o.MaxStreams)),
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connectionWindow),
 		grpc.WriteBufferSize(writeBuffer),
+		grpc.WaitForHandlers(true),
 		grpc.ConnectionTimeout(o.Handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: aliveAfter, Timeout: aliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive, PermitWithoutStream: true}),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	zkv1 "github.com/zkserver/zkserver/proto/zk/v1"
 	"github.com/zkserver/zkserver/server/session"
@@ -271,4 +272,32 @@ func TestSlowReader(t *testing.T) {
 	cancel()
 	slow.cancel()
 	<-sent
+}
+
+// FuzzCommands: whatever decodes as a message is answered or refused, never a panic.
+func FuzzCommands(f *testing.F) {
+	for _, cmds := range [][]*zkv1.Command{
+		{createCommand("/a", []byte("x"), 3), getCommand("/a", true)},
+		{{Op: &zkv1.Command_Multi{Multi: &zkv1.MultiRequest{Ops: []*zkv1.MultiOp{{Op: &zkv1.MultiOp_Set{}}, {}}}}}},
+		{{Op: &zkv1.Command_Create{}}, {Op: &zkv1.Command_SetWatches{}}, {Op: &zkv1.Command_MultiRead{}}, {Op: &zkv1.Command_Set{}}, {Op: &zkv1.Command_SetAcl{}}},
+	} {
+		b, err := proto.Marshal(&zkv1.SessionRequest{Commands: cmds})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m zkv1.SessionRequest
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		for _, c := range m.GetCommands() {
+			r, ok := request(c)
+			if ok && r.Err == 0 && r.Op == 0 {
+				t.Fatalf("%v gave a request of no operation", c)
+			}
+			ephemeral(r.Write)
+		}
+	})
 }
