@@ -15,10 +15,10 @@ func (s *Store) checkLog(dir string) error {
 		return err
 	}
 	var err error
-	if s.hollow, err = hollowWALs(s.o.FS, dir); err != nil {
+	if s.ends, err = lookAtWALs(s.o.FS, dir); err != nil {
 		return fmt.Errorf("store: look at %s: %w", dir, err)
 	}
-	view, err := newHollowFS(s.o.FS, s.hollow)
+	view, err := newHollowFS(s.o.FS, s.ends.hollow)
 	if err != nil {
 		return fmt.Errorf("store: look at %s: %w", dir, err)
 	}

@@ -631,6 +631,40 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d crashes, seed %d, %v, operations %v", n, sd, time.Since(start).Round(time.Millisecond), c.ops)
 }
 
+// TestStateIsNeverAheadWithoutSync: forceSync=no may lose the end of the log, but never so that a start is refused.
+func TestStateIsNeverAheadWithoutSync(t *testing.T) {
+	noLeaks(t)
+	rng := rand.New(rand.NewPCG(seed(t), 0))
+	for range 30 {
+		mem := vfs.NewCrashableMem()
+		o := testOptions(mem)
+		o.NoSync = true
+		s, _, m := mustOpen(t, o)
+		last := zab.Zxid(0)
+		for i := range uint32(1 + rng.IntN(60)) {
+			run := entries(z(1, i+1), 1, 40)
+			mustPersist(t, s, zab.PersistOp{Append: run, Hard: hard(1, 1), Commit: run[0].Zxid})
+			if rng.IntN(2) == 0 {
+				writeState(t, s, m, readAll(t, s)[m.applied.Counter():])
+			}
+			if rng.IntN(8) == 0 {
+				if err := s.FlushState(); err != nil {
+					t.Fatal(err)
+				}
+				last = m.applied
+			}
+		}
+		clone := mem.CrashClone(vfs.CrashCloneCfg{})
+		mustClose(t, s)
+		o.FS = clone
+		s, rec, _ := mustOpen(t, o)
+		if rec.Applied < last || rec.Last < rec.Applied {
+			t.Fatalf("flushed at %v: %+v", last, rec)
+		}
+		mustClose(t, s)
+	}
+}
+
 // TestCheckerSeesAMissingSync shows the campaign to fail on a disk that does not keep its promise for WALs.
 func TestCheckerSeesAMissingSync(t *testing.T) {
 	sd := seed(t)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
 
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
@@ -206,7 +208,13 @@ func TestTornTailStarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fs := copyFS(t, base)
 			edit(t, fs, wal, change)
-			s, rec, got := mustOpen(t, testOptions(fs))
+			var out bytes.Buffer
+			o := testOptions(fs)
+			o.Log = zerolog.New(&out)
+			s, rec, got := mustOpen(t, o)
+			if n := strings.Count(out.String(), `"offset":`); n != 1 && name != "zeros behind it" {
+				t.Errorf("%d warnings: %s", n, out.String())
+			}
 			if rec.Last < z(1, 38) || rec.Last > z(1, 40) || rec.Applied != z(1, 20) || rec.NeedSnap {
 				t.Errorf("%+v", rec)
 			}

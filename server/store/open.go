@@ -105,7 +105,10 @@ func (s *Store) open() error {
 		return err
 	}
 	// From here on the disk may be changed.
-	if err := s.emptyWALs(s.hollow); err != nil {
+	if e := s.ends; e.torn != "" {
+		s.o.Log.Warn().Str("file", e.torn).Int64("offset", e.offset).Msg("the log ended uncleanly: what lies behind is no whole record")
+	}
+	if err := s.emptyWALs(s.ends.hollow); err != nil {
 		return err
 	}
 	if s.logDB, err = s.openEngine(logDir, logName, false, false); err != nil {
@@ -293,7 +296,7 @@ func (s *Store) stampLog() error {
 		b.Set([]byte(keyBase), order.AppendUint64(nil, 0), nil),
 		b.Set([]byte(keyHard), hardRecord{}.append(nil), nil))
 	if err == nil {
-		err = s.apply(b)
+		err = s.apply(b, true)
 	}
 	if err != nil {
 		return s.failure.fail(fmt.Errorf("store: create log: %w", err))

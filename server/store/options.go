@@ -38,7 +38,7 @@ type Options struct {
 
 	MemTable int64         // bytes of a memtable of either store [16 MiB]
 	Cache    int64         // bytes of the block cache that both stores share [8 MiB]
-	NoSync   bool          // forceSync=no: what is acknowledged may be lost when the process or the machine fails
+	NoSync   bool          // forceSync=no: what was acknowledged since the last WriteState may be lost in a crash
 	SlowSync time.Duration // a sync of the log that takes longer is logged [1 s]
 	LowWater uint64        // bytes: with less free in either directory snapshots are refused [256 MiB]
 

@@ -78,7 +78,7 @@ func (s *Store) commitChange(c *change) error {
 	size := c.batch.Len()
 	start := s.o.Now()
 	s.metrics.syncBegin(start)
-	err := s.apply(c.batch)
+	err := s.apply(c.batch, !s.o.NoSync || c.install != nil)
 	took := s.o.Now().Sub(start)
 	s.metrics.syncEnd(took)
 	if err != nil {
@@ -104,10 +104,10 @@ func (s *Store) commitChange(c *change) error {
 	return nil
 }
 
-// apply makes the batch durable, or with NoSync only written. Pebble may never come back from a fatal error; then
+// apply makes the batch durable, or without sync only written. Pebble may never come back from a fatal error; then
 // whoever runs the batch stays parked with it, and this returns.
-func (s *Store) apply(b *pebble.Batch) error {
-	if s.o.NoSync {
+func (s *Store) apply(b *pebble.Batch, sync bool) error {
+	if !sync {
 		return s.logDB.Apply(b, pebble.NoSync)
 	}
 	done := make(chan error, 1)
@@ -304,6 +304,28 @@ func (s *Store) cutBatch(to zab.Zxid) error {
 	}
 	c.window = append(c.window, windowEdit{kind: windowCut, zxid: to})
 	return s.commitChange(c)
+}
+
+// settleLog makes durable what NoSync has only written: also then the state must never be ahead of the durable log, or
+// the next start takes the log for damaged. The state writer is slow enough for it to cost little.
+func (s *Store) settleLog() error {
+	if !s.o.NoSync {
+		return nil
+	}
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	if s.writeErr != nil {
+		return s.writeErr
+	}
+	b := s.logDB.NewBatch()
+	err := b.LogData(nil, nil)
+	if err == nil {
+		err = s.apply(b, true)
+	}
+	if err != nil {
+		return s.failure.fail(fmt.Errorf("store: log: sync: %w", err))
+	}
+	return b.Close()
 }
 
 // Syncing returns for how long the sync under way has lasted; zero when there is none. A host that must not wait for

@@ -67,6 +67,9 @@ func (s *Store) WriteState(b *StateBatch) error {
 	if err := s.failure.get(); err != nil {
 		return err
 	}
+	if err := s.settleLog(); err != nil {
+		return err
+	}
 	s.stateMu.RLock()
 	defer s.stateMu.RUnlock()
 	d := s.state

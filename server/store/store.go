@@ -47,7 +47,7 @@ type Store struct {
 
 	rec      Recovered
 	instance zab.ID
-	hollow   []string // WALs to empty at start
+	ends     walEnds // of log/ at start
 
 	logDB *pebble.DB
 

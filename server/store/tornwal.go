@@ -16,33 +16,51 @@ import (
 // damage and refuses, for ever. Such a WAL holds nothing, so it is emptied: for the read-only check as a view, and
 // after the check in earnest.
 
-// hollowWALs returns the files of log/ that hold no complete record and end torn, if no later one holds a record.
-// What reads as certain damage (a valid record behind the fault) is left alone.
-func hollowWALs(fs vfs.FS, dir string) ([]string, error) {
+// walEnds is what the newest WALs look like at their ends.
+type walEnds struct {
+	hollow []string // torn, without a complete record, and no later one holds a record either
+	torn   string   // the newest one with records, if it does not end cleanly
+	offset int64    // where
+}
+
+// lookAtWALs reads from the newest WAL backwards to the first one that holds a record. What reads as certain damage (a
+// valid record behind the fault) is left for the check to find.
+func lookAtWALs(fs vfs.FS, dir string) (walEnds, error) {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
-		return nil, err
+		return walEnds{}, err
 	}
-	var hollow []string
+	var ends walEnds
 	for i := len(logs) - 1; i >= 0; i-- {
-		r := logs[i].OpenForRead()
+		records, end, file, err := readWAL(logs[i])
+		torn := errors.Is(err, record.ErrUnexpectedEOF)
+		switch {
+		case records > 0 || !torn && !errors.Is(err, io.EOF):
+			if torn {
+				ends.torn, ends.offset = file, end
+			}
+			return ends, nil
+		case torn:
+			ends.hollow = append(ends.hollow, file)
+		}
+	}
+	return ends, nil
+}
+
+// readWAL reads as Pebble's replay does: how many records are whole, and how and where they end.
+func readWAL(l wal.LogicalLog) (records int, end int64, file string, err error) {
+	r := l.OpenForRead()
+	defer func() { _ = r.Close() }() // only read
+	for {
 		rec, offset, err := r.NextRecord()
 		if err == nil {
 			_, err = io.Copy(io.Discard, rec)
 		}
-		if cerr := r.Close(); cerr != nil {
-			return nil, cerr
+		if err != nil {
+			return records, offset.Physical, offset.PhysicalFile, err
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			continue
-		case errors.Is(err, record.ErrUnexpectedEOF):
-			hollow = append(hollow, offset.PhysicalFile)
-		default:
-			return hollow, nil
-		}
+		records++
 	}
-	return hollow, nil
 }
 
 // hollowFS shows those files as empty.
