@@ -27,7 +27,7 @@ func readHistory(file string) []string {
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var lines []string
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		lines = append(lines, sc.Text())
@@ -45,6 +45,6 @@ func appendHistory(file, line string) {
 	if err != nil {
 		return
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	_, _ = f.WriteString(line + "\n")
 }

@@ -182,11 +182,11 @@ func ls(ctx context.Context, s *session, in *invocation) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case s.p.format == jsonFormat:
+	switch s.p.format {
+	case jsonFormat:
 		s.p.value(map[string]any{"path": path, "children": names, "stat": toJSON(st)})
 		return nil
-	case s.p.format == raw:
+	case raw:
 		for _, n := range names {
 			s.p.line("%s", n)
 		}

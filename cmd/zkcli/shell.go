@@ -32,7 +32,7 @@ func (s *session) shell(getenv func(string) string) int {
 	cancel()
 	file := historyFile(getenv)
 	line := liner.NewLiner()
-	defer line.Close() // gives the terminal back
+	defer func() { _ = line.Close() }() // gives the terminal back
 	line.SetCtrlCAborts(true)
 	line.SetTabCompletionStyle(liner.TabPrints)
 	line.SetWordCompleter(s.complete)

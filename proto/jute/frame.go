@@ -97,7 +97,7 @@ func (f *FrameReader) Next() ([]byte, error) {
 		m, err := io.ReadFull(f.r, buf[len(buf):len(buf)+step])
 		buf = buf[:len(buf)+m]
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err

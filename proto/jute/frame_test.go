@@ -32,7 +32,7 @@ func TestFrameReader(t *testing.T) {
 				t.Fatalf("%s: frame %d: %d bytes, %v", name, i, len(got), err)
 			}
 		}
-		if _, err := f.Next(); err != io.EOF {
+		if _, err := f.Next(); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: at the end: %v", name, err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestFrameReaderEnds(t *testing.T) {
 			t.Errorf("%q: %v, want %v", in, err, want)
 		}
 		frame, rest, ok, err := SplitFrame([]byte(in), 16)
-		if want == ErrFrameLength != (err == ErrFrameLength) || ok != (want == nil) {
+		if errors.Is(want, ErrFrameLength) != errors.Is(err, ErrFrameLength) || ok != (want == nil) {
 			t.Errorf("SplitFrame(%q): %q, %q, %v, %v", in, frame, rest, ok, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestLengthAllocatesNothing(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := f.Next()
 	runtime.ReadMemStats(&after)
-	if err != io.ErrUnexpectedEOF {
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
 	}
 	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<10 {

@@ -2,6 +2,7 @@ package jute
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 )
 
@@ -90,7 +91,7 @@ func FuzzRequest(f *testing.F) {
 		var r GetDataRequest
 		d2 := NewDecoder(body)
 		r.Decode(d2)
-		if d.Err() != d2.Err() || d.Err() == nil && (string(path) != r.Path.Value || null != r.Path.Null || watch != r.Watch) {
+		if !errors.Is(d.Err(), d2.Err()) || d.Err() == nil && (string(path) != r.Path.Value || null != r.Path.Null || watch != r.Watch) {
 			t.Fatalf("PathWatch %q %v %v %v, GetDataRequest %+v %v", path, null, watch, d.Err(), r, d2.Err())
 		}
 	})
@@ -139,7 +140,7 @@ func FuzzFrames(f *testing.F) {
 		for {
 			frame, more, ok, err := SplitFrame(rest, 64)
 			got, rerr := r.Next()
-			if ok != (rerr == nil) || (err != nil) != (rerr == ErrFrameLength) || ok && !bytes.Equal(frame, got) {
+			if ok != (rerr == nil) || (err != nil) != errors.Is(rerr, ErrFrameLength) || ok && !bytes.Equal(frame, got) {
 				t.Fatalf("split %q %v %v, reader %q %v", frame, ok, err, got, rerr)
 			}
 			if !ok {
