@@ -40,11 +40,11 @@ func run(ctx context.Context, file string, o runOptions) error {
 	}
 	log := newLogger(os.Stderr).Level(level)
 	for _, n := range c.Notices {
-		e := log.Info()
+		level := zerolog.InfoLevel
 		if n.Warning {
-			e = log.Warn()
+			level = zerolog.WarnLevel
 		}
-		e.Str("key", n.Key).Int("line", n.Line).Str("text", n.Text).Msg("configuration")
+		log.WithLevel(level).Str("key", n.Key).Int("line", n.Line).Str("text", n.Text).Msg("configuration")
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
