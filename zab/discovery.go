@@ -169,13 +169,14 @@ func (c *Core) onAckEpoch(x *learner, m *AckEpoch) {
 	x.has = extent{base: m.Base, last: m.Last, delivered: m.Delivered, epochs: m.Epochs, needSnap: m.NeedSnap}
 	// Equal histories are as good as each other, whatever epochs they were held under.
 	ahead := summary{m.Current, m.Last}.ahead(c.lead.startEnd) && !sameHistory(c.epochs, m.Epochs)
-	// One with a damaged state cannot lead, so it must not keep others from leading either: where it is ahead it
-	// does not count, and whoever holds committed transactions beside it will be waited for.
-	x.counts = m.Counts && x.counted && !(m.NeedSnap && ahead)
+	// One that cannot lead (its state is damaged, or it has no weight) must not keep others from leading either: where
+	// it is ahead it does not count, and whoever holds committed transactions beside it will be waited for.
+	canLead := !m.NeedSnap && c.verifier.Weight(x.id) > 0
+	x.counts = m.Counts && x.counted && (canLead || !ahead)
 	if c.lead.phase != promising {
 		return
 	}
-	if x.counted && ahead && !m.NeedSnap {
+	if x.counted && ahead && canLead {
 		c.stepDown(ReasonBehindLearner, 0)
 		return
 	}

@@ -13,19 +13,20 @@ import (
 // that lose only a suffix, trees that are applied to. Every effect of a core is a separate event, in an order that the
 // test chooses. The invariants of part C of the specification are checked on ghost state at each of them.
 type cluster struct {
-	members []Member
-	opts    Options
-	nodes   map[ServerID]*node
-	ids     []ServerID
-	links   map[[2]ServerID]*pipe // by ordered pair
-	inc     uint64
-	dirs    map[string][]Entry // received snapshots
-	moves   []*transfer
-	ghost   ghost
-	out     strings.Builder
-	trace   bool
-	rand    *rand.Rand
-	faults  []string // broken invariants
+	members  []Member
+	opts     Options
+	nodes    map[ServerID]*node
+	ids      []ServerID
+	links    map[[2]ServerID]*pipe // by ordered pair
+	inc      uint64
+	dirs     map[string][]Entry // received snapshots
+	moves    []*transfer
+	installs int
+	ghost    ghost
+	out      strings.Builder
+	trace    bool
+	rand     *rand.Rand
+	faults   []string // broken invariants
 	// mutate disables rules of the host or of the core, to see that the checks notice (tests only).
 	ungated bool
 	lazy    bool
@@ -643,6 +644,7 @@ func (c *cluster) move(t *transfer, ok bool) {
 	c.moves = slices.DeleteFunc(c.moves, func(x *transfer) bool { return x == t })
 	from, to := c.nodes[t.from], c.nodes[t.to]
 	if ok {
+		c.installs++
 		dir := fmt.Sprintf("state.%s.%d", zx(t.zxid), len(c.dirs))
 		c.dirs[dir] = t.tree
 		to.step(SnapshotReceived{Link: Link{Peer: t.from, Incarnation: t.inc}, Zxid: t.zxid, Dir: dir})

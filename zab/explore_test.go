@@ -11,8 +11,8 @@ import (
 )
 
 // TestExplore runs seeded random schedules of everything that can happen around three and five cores, checks the
-// invariants at each step, then heals the faults and wants progress (L1). About ten seconds, or ZAB_SEEDS of them, or
-// the one that ZAB_SEED names, with its story.
+// invariants at each step, then heals the faults and wants progress (L1). About ten seconds, or ZAB_SEEDS schedules (from
+// ZAB_FROM on), or the one that ZAB_SEED names, with its story.
 func TestExplore(t *testing.T) {
 	if s := os.Getenv("ZAB_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
@@ -28,6 +28,9 @@ func TestExplore(t *testing.T) {
 	}
 	count, until := 1<<30, time.Now().Add(10*time.Second)
 	first := uint64(time.Now().UnixNano()) % 1e9
+	if s := os.Getenv("ZAB_FROM"); s != "" {
+		first, _ = strconv.ParseUint(s, 10, 64)
+	}
 	if s := os.Getenv("ZAB_SEEDS"); s != "" {
 		count, _ = strconv.Atoi(s)
 		until = time.Now().Add(24 * time.Hour)
@@ -66,6 +69,8 @@ type explorer struct {
 	syncs uint64
 	stall map[ServerID]time.Duration // paused processes
 	wild  bool                       // wipes and damage too
+	// cutting runs cut their logs eagerly, so that snapshots are frequent.
+	cutting bool
 }
 
 func explore(seed uint64, trace bool) (x *explorer) {
@@ -99,6 +104,7 @@ func explore(seed uint64, trace bool) (x *explorer) {
 	x.c = newCluster(ms, o, seed)
 	x.c.trace = trace
 	x.c.lazy = r.IntN(2) == 0
+	x.cutting = r.IntN(2) == 0
 	for _, id := range x.c.ids {
 		if err := x.c.start(x.c.nodes[id]); err != nil {
 			x.err = err.Error()
@@ -113,6 +119,7 @@ func explore(seed uint64, trace bool) (x *explorer) {
 		x.heal()
 	}
 	x.ok()
+	x.saw["installs"] = x.c.installs
 	return x
 }
 
@@ -181,7 +188,7 @@ func (x *explorer) event() {
 		}
 	case p < 620:
 		n.apply(1 + r.IntN(6))
-	case p < 660:
+	case p < 660 || x.cutting && p < 670:
 		n.answerReads()
 		n.offerSnapshots(func(low, applied Zxid) Zxid {
 			zs := []Zxid{applied}
@@ -192,7 +199,7 @@ func (x *explorer) event() {
 			}
 			return zs[r.IntN(len(zs))]
 		})
-	case p < 680:
+	case p < 700:
 		if len(c.moves) > 0 {
 			x.saw["snapshot"]++
 			c.move(c.moves[r.IntN(len(c.moves))], r.IntN(5) > 0)
@@ -212,9 +219,9 @@ func (x *explorer) event() {
 		x.syncs++
 		x.say("sync read %d at %d", x.syncs, n.id)
 		c.askSync(n, x.syncs)
-	case p < 935:
+	case p < 935 || x.cutting && p < 960:
 		n.flushState()
-		if r.IntN(3) > 0 {
+		if x.cutting || r.IntN(3) == 0 {
 			n.cutLog(n.core.Committed() - Zxid(r.IntN(6)))
 		}
 	default:

@@ -84,7 +84,7 @@ func (c *Core) beginLeading() {
 	}
 	c.event(RoleChanged{Role: Leading, Leader: c.self})
 	switch {
-	case !c.verifier.Voter(c.self) || c.needSnap || c.ensemble == 0 && c.hasTransaction():
+	case c.verifier.Weight(c.self) == 0 || c.needSnap || c.ensemble == 0 && c.hasTransaction():
 		c.stepDown(ReasonNoSupport, 0)
 		return
 	case c.hard.Accepted >= MaxEpoch:

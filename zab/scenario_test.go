@@ -138,13 +138,19 @@ func commands() map[string]func(*scenario, args) error {
 	}
 }
 
-// boot voters=3 [observers=1] [groups=1,1,2] [window=N] [run=N] [counter=N] [off=3,4]: fresh, linked servers.
+// boot voters=3 [observers=1] [groups=1,1,2] [weights=1,1,0] [window=N] [run=N] [counter=N] [off=3,4]: fresh, linked servers.
 func (s *scenario) boot(a args) error {
 	ms := voters(a.num("voters", 3))
 	if g := a.kv["groups"]; g != "" {
 		for i, f := range strings.Split(g, ",") {
 			n, _ := strconv.Atoi(f)
 			ms[i].Group = uint64(n)
+		}
+	}
+	if g := a.kv["weights"]; g != "" {
+		for i, f := range strings.Split(g, ",") {
+			n, _ := strconv.Atoi(f)
+			ms[i].Weight = uint64(n)
 		}
 	}
 	for range a.num("observers", 0) {
