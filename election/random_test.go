@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -242,7 +243,7 @@ func (c *chaos) lead(nd *node) {
 		return
 	}
 	for _, o := range v.Voters() {
-		if follows(o) && v.Weight(o) > 0 && candidate(nd.disk, 0).less(candidate(c.nodes[o].disk, 0)) {
+		if follows(o) && v.Weight(o) > 0 && better(candidate(c.nodes[o].disk, 0), candidate(nd.disk, 0)) {
 			c.look(id, nil) // behind a learner that counts
 			return
 		}
@@ -255,6 +256,12 @@ func (c *chaos) lead(nd *node) {
 
 func candidate(l Look, id zab.ServerID) Vote {
 	return Vote{Leader: id, Zxid: l.Last, PeerEpoch: l.Current}
+}
+
+// better is the order of A.2 once more, so that the core's own is not its own judge.
+func better(a, b Vote) bool {
+	return slices.Compare([]uint64{uint64(a.PeerEpoch), uint64(a.Zxid), uint64(a.Leader)},
+		[]uint64{uint64(b.PeerEpoch), uint64(b.Zxid), uint64(b.Leader)}) > 0
 }
 
 // check: what a quorum of votes chose is the best of the candidates among it.
@@ -285,11 +292,11 @@ func (c *chaos) check(nd *node, b Batch) {
 		if v != nd.id {
 			n = k.latest[v].n.Vote
 		}
-		if k.proposal.less(n) {
+		if better(n, k.proposal) {
 			c.err = fmt.Errorf("%d decided %v, yet %d says %v", nd.id, k.proposal, v, n)
 		}
 		o := c.nodes[v]
-		if o.core != nil && o.core.Round() == k.round && o.core.Looking() && k.proposal.less(candidate(o.core.look, v)) {
+		if o.core != nil && o.core.Round() == k.round && o.core.Looking() && better(candidate(o.core.look, v), k.proposal) {
 			c.err = fmt.Errorf("%d decided %v, yet %d has %v", nd.id, k.proposal, v, candidate(o.core.look, v))
 		}
 	}
