@@ -153,7 +153,7 @@ func (c *campaign) run(rounds int) error {
 		if c.n%40 == 0 { // begin anew now and then: histories stay short, first starts are crashed too
 			mem, p = vfs.NewCrashableMem(), promise{}
 		}
-		d := &disk{mem: mem, rng: c.rng, left: 1 + c.rng.IntN([]int{30, 200, 800}[c.rng.IntN(3)]), promise: p}
+		d := &disk{mem: mem, rng: rand.New(rand.NewPCG(c.rng.Uint64(), 2)), left: 1 + c.rng.IntN([]int{30, 200, 800}[c.rng.IntN(3)]), promise: p}
 		if err := c.life(d); err != nil {
 			return fmt.Errorf("round %d: %w", c.n, err)
 		}
