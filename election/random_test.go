@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 400, "random elections to run")
+	seeds     = flag.Int("seeds", 200, "random elections to run")
 	firstSeed = flag.Uint64("seed", 1, "the first of them")
 )
 
