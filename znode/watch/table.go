@@ -14,12 +14,17 @@ type Watcher uint32
 // Kind is the table that a watch belongs to.
 type Kind uint8
 
-// Data watches are set by getData and exists, Child watches by getChildren.
+// Data watches are set by getData and exists, Child watches by getChildren; they fire once. The other two are set by
+// addWatch and stay: Persistent ones see all that happens to a node and to its list of children, Recursive ones what
+// happens to the node and to everything below it, but no list of children. A Table holds the first three, a Subtree the
+// recursive ones.
 const (
 	Data Kind = iota
 	Child
+	Persistent
+	Recursive
 
-	kinds
+	kinds = Recursive // of a Table
 )
 
 // Table holds the watches of one shard of the paths. A watch is an element of a set: (watcher, path, kind).
@@ -29,7 +34,7 @@ type Table struct {
 	watches  int
 }
 
-// armed are the watchers of one path, ascending, by kind. All are one-shot; watches that stay get lists of their own.
+// armed are the watchers of one path, ascending, by kind.
 type armed [kinds][]Watcher
 
 // watched is what a watcher has armed. refs may name watches that have fired since: the number of live ones says when
@@ -49,7 +54,7 @@ func NewTable() *Table {
 	return &Table{paths: make(map[string]*armed), watchers: make(map[Watcher]*watched)}
 }
 
-// Add arms a one-shot watch; arming it again changes nothing.
+// Add arms a watch; arming it again changes nothing.
 func (t *Table) Add(kind Kind, path string, w Watcher) {
 	a := t.paths[path]
 	if a == nil {
@@ -106,26 +111,34 @@ func (t *Table) Armed(kind Kind, path string, w Watcher) bool {
 
 // Fire appends to out the watchers to be told of ev, ascending, each once however many of its watches match, and
 // removes the one-shot watches that match. Whether they may read the node is the caller's to check: a watch is consumed
-// all the same (I9).
+// all the same (I9). Recursive watches are not here: Subtree.Match.
 func (t *Table) Fire(ev *znode.Event, out []Watcher) []Watcher {
 	a := t.paths[ev.Path]
 	if a == nil {
 		return out
 	}
+	from := len(out)
 	switch ev.Type {
 	case znode.EventCreated, znode.EventDataChanged:
 		out = append(out, t.consume(a, Data)...)
 	case znode.EventChildrenChanged:
 		out = append(out, t.consume(a, Child)...)
 	case znode.EventDeleted:
-		from := len(out)
 		out = append(out, t.consume(a, Data)...)
 		out = append(out, t.consume(a, Child)...)
-		slices.Sort(out[from:])
-		out = out[:from+len(slices.Compact(out[from:]))]
+	}
+	if len(a[Persistent]) > 0 || ev.Type == znode.EventDeleted {
+		out = append(out, a[Persistent]...)
+		out = Unique(out, from)
 	}
 	t.forgetIfEmpty(ev.Path, a)
 	return out
+}
+
+// Unique sorts the watchers in out[from:] and drops those that are there twice.
+func Unique(out []Watcher, from int) []Watcher {
+	slices.Sort(out[from:])
+	return out[:from+len(slices.Compact(out[from:]))]
 }
 
 // consume takes all watches of one kind away from a path.
@@ -147,7 +160,7 @@ func (t *Table) spend(w Watcher) {
 }
 
 func (t *Table) forgetIfEmpty(path string, a *armed) {
-	if len(a[Data]) == 0 && len(a[Child]) == 0 {
+	if len(a[Data]) == 0 && len(a[Child]) == 0 && len(a[Persistent]) == 0 {
 		delete(t.paths, path)
 	}
 }
@@ -193,7 +206,7 @@ func (t *Table) Count() (watches, paths, watchers int) {
 	return t.watches, len(t.paths), len(t.watchers)
 }
 
-// Each calls f for every watch until f says no: paths in order, data before child, watchers ascending.
+// Each calls f for every watch until f says no: paths in order, kinds in theirs, watchers ascending.
 func (t *Table) Each(f func(path string, kind Kind, w Watcher) bool) {
 	for _, p := range slices.Sorted(maps.Keys(t.paths)) {
 		for kind, list := range t.paths[p] {

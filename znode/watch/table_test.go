@@ -22,6 +22,8 @@ func TestFire(t *testing.T) {
 		{"data", []Kind{Data}, all[:3]},
 		{"child", []Kind{Child}, []znode.EventType{znode.EventDeleted, znode.EventChildrenChanged}},
 		{"both", []Kind{Data, Child}, all},
+		{"persistent", []Kind{Persistent}, all},
+		{"all", []Kind{Data, Child, Persistent}, all},
 	} {
 		for _, typ := range all {
 			tab := NewTable()
@@ -35,8 +37,9 @@ func TestFire(t *testing.T) {
 			if want := slices.Contains(c.fires, typ); want != slices.Equal(got, []Watcher{7}) || !want && got != nil {
 				t.Errorf("%s, event %d: %v", c.name, typ, got)
 			}
-			if got != nil && fire(tab, typ, "/a") != nil {
-				t.Errorf("%s, event %d: fires twice", c.name, typ)
+			stays := slices.Contains(c.kinds, Persistent)
+			if got != nil && (fire(tab, typ, "/a") != nil) != stays {
+				t.Errorf("%s, event %d: the second time", c.name, typ)
 			}
 		}
 	}
@@ -96,9 +99,11 @@ func (n naive) fire(typ znode.EventType, path string) (out []Watcher) {
 	for x := range n {
 		data := x.kind == Data && typ != znode.EventChildrenChanged
 		child := x.kind == Child && (typ == znode.EventChildrenChanged || typ == znode.EventDeleted)
-		if x.path == path && (data || child) {
+		if x.path == path && (data || child || x.kind == Persistent) {
 			out = append(out, x.w)
-			delete(n, x)
+			if x.kind != Persistent {
+				delete(n, x)
+			}
 		}
 	}
 	slices.Sort(out)
@@ -109,7 +114,7 @@ func TestTableAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab, model := NewTable(), naive{}
 		path := rapid.SampledFrom([]string{"/", "/a", "/b", "/a/b"})
-		kind := rapid.SampledFrom([]Kind{Data, Child})
+		kind := rapid.SampledFrom([]Kind{Data, Child, Persistent})
 		watcher := rapid.Map(rapid.Uint32Range(1, 6), func(n uint32) Watcher { return Watcher(n) })
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
