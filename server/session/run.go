@@ -222,6 +222,8 @@ func (c *Conn) execute(t *znode.Tree, r *Request, auth []znode.AuthID, rep *Repl
 		for s := (steps{lists: r.Lists}); !s.done(); {
 			c.setWatches(t, &s)
 		}
+	case znode.OpAddWatch, znode.OpCheckWatches, znode.OpRemoveWatches:
+		rep.Err = c.watchOp(r)
 	default:
 		rep.Err = znode.MarshallingError
 	}

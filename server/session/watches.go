@@ -3,6 +3,7 @@ package session
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkserver/zkserver/znode"
 	"github.com/zkserver/zkserver/znode/watch"
@@ -14,7 +15,8 @@ const watchShards = 32
 // watchStep is how many paths of a setWatches are worked off under one lock (the lock budget, architecture 6e).
 const watchStep = 128
 
-// shards are the watch tables, by the hash of the path.
+// shards are the watch tables, by the hash of the path, and the recursive watches, which are few and apart: an event
+// looks for them at all ancestors of its path, and only if there are any.
 type shards struct {
 	seed  maphash.Seed
 	shard [watchShards]struct {
@@ -22,6 +24,9 @@ type shards struct {
 		table *watch.Table
 		_     [40]byte // a cache line each
 	}
+	subMu     sync.RWMutex
+	sub       *watch.Subtree
+	recursive atomic.Int64 // watches in sub
 }
 
 func (s *shards) init() {
@@ -29,21 +34,24 @@ func (s *shards) init() {
 	for i := range s.shard {
 		s.shard[i].table = watch.NewTable()
 	}
+	s.sub = watch.NewSubtree()
 }
 
-func (s *shards) index(path string) int {
-	if path == "" {
-		path = "/" // reads take the empty path for the root
-	}
-	return int(maphash.String(s.seed, path) % watchShards)
-}
+func (s *shards) index(path string) int { return int(maphash.String(s.seed, path) % watchShards) }
 
-// add arms a one-shot watch. Under the tree's read or write lock: together with the read that it belongs to.
+// add arms a watch. Under the tree's read or write lock: together with the read that it belongs to. Paths are plain
+// text here, as in ZooKeeper: what is armed at a path that no node can have stays without effect.
 func (s *shards) add(kind watch.Kind, path string, c *Conn) {
-	if path == "" {
-		path = "/"
-	}
 	c.watches.Store(true)
+	if kind == watch.Recursive {
+		s.subMu.Lock()
+		if !c.Ended() { // as below
+			s.sub.Add(path, watch.Watcher(c.num))
+		}
+		s.count()
+		s.subMu.Unlock()
+		return
+	}
 	sh := &s.shard[s.index(path)]
 	sh.mu.Lock()
 	if !c.Ended() { // else Release has removed, or will remove, what it had
@@ -52,12 +60,49 @@ func (s *shards) add(kind watch.Kind, path string, c *Conn) {
 	sh.mu.Unlock()
 }
 
-// fire takes the watchers to tell of an event.
+func (s *shards) count() {
+	n, _, _ := s.sub.Count()
+	s.recursive.Store(int64(n))
+}
+
+// take looks for watches of a connection at a path and, if disarm is set, removes them. False: there is none.
+func (s *shards) take(kinds []watch.Kind, path string, c *Conn, disarm bool) (found bool) {
+	w := watch.Watcher(c.num)
+	sh := &s.shard[s.index(path)]
+	for _, kind := range kinds {
+		there := false
+		switch {
+		case kind == watch.Recursive:
+			s.subMu.Lock()
+			if there = s.sub.Armed(path, w); disarm {
+				s.sub.Disarm(path, w)
+				s.count()
+			}
+			s.subMu.Unlock()
+		default:
+			sh.mu.Lock()
+			if there = sh.table.Armed(kind, path, w); disarm {
+				sh.table.Disarm(kind, path, w)
+			}
+			sh.mu.Unlock()
+		}
+		found = found || there
+	}
+	return found
+}
+
+// fire takes the watchers to tell of an event, each once.
 func (s *shards) fire(ev *znode.Event, out []watch.Watcher) []watch.Watcher {
+	from := len(out)
 	sh := &s.shard[s.index(ev.Path)]
 	sh.mu.Lock()
 	out = sh.table.Fire(ev, out)
 	sh.mu.Unlock()
+	if s.recursive.Load() > 0 { // armed under the tree's lock, which the applier holds: none can be missed
+		s.subMu.RLock()
+		out = s.sub.Match(ev, out, from)
+		s.subMu.RUnlock()
+	}
 	return out
 }
 
@@ -72,6 +117,42 @@ func (s *shards) remove(c *Conn) {
 		sh.table.Remove(watch.Watcher(c.num))
 		sh.mu.Unlock()
 	}
+	s.subMu.Lock()
+	s.sub.Remove(watch.Watcher(c.num))
+	s.count()
+	s.subMu.Unlock()
+}
+
+// watcherTypes are the kinds that each watcher type of checkWatches and removeWatches means: an exact kind, or any (3).
+var watcherTypes = map[int32][]watch.Kind{
+	1: {watch.Child},
+	2: {watch.Data},
+	3: {watch.Data, watch.Child, watch.Persistent, watch.Recursive},
+	4: {watch.Persistent},
+	5: {watch.Recursive},
+}
+
+// watchOp runs addWatch, checkWatches or removeWatches, under the tree's lock.
+func (c *Conn) watchOp(r *Request) znode.Code {
+	if r.Op == znode.OpAddWatch {
+		switch r.Mode {
+		case 0:
+			c.hub.watches.add(watch.Persistent, r.Path, c)
+		case 1:
+			c.hub.watches.add(watch.Recursive, r.Path, c)
+		default:
+			return znode.MarshallingError
+		}
+		return znode.OK
+	}
+	kinds, known := watcherTypes[r.Mode]
+	switch {
+	case !known:
+		return znode.MarshallingError
+	case !c.hub.watches.take(kinds, r.Path, c, r.Op == znode.OpRemoveWatches):
+		return znode.NoWatcher
+	}
+	return znode.OK
 }
 
 // WatchCount is the number of watches of all connections.
@@ -83,7 +164,7 @@ func (h *Hub) WatchCount() (n int) {
 		sh.mu.Unlock()
 		n += w
 	}
-	return n
+	return n + int(h.watches.recursive.Load())
 }
 
 // Watch is one watch of a session's connection.
@@ -105,6 +186,12 @@ func (h *Hub) WatchList() []Watch {
 		})
 		sh.mu.Unlock()
 	}
+	h.watches.subMu.RLock()
+	h.watches.sub.Each(func(path string, w watch.Watcher) bool {
+		out = append(out, Watch{Path: path, Conn: uint32(w)})
+		return true
+	})
+	h.watches.subMu.RUnlock()
 	for i := range out {
 		if c := h.conn(out[i].Conn); c != nil {
 			out[i].Session = c.Session()
@@ -127,58 +214,63 @@ func (h *Hub) Watches() WatchSummary {
 	return WatchSummary{Watches: len(list), Paths: len(paths), Connections: len(conns)}
 }
 
-// steps walks the lists of a setWatches in their order.
+// steps walks the lists of a setWatches in their order: data, exist, child, persistent, recursive.
 type steps struct {
 	lists *SetWatches
 	list  int
 	at    int
 }
 
+// stepLists is the number of lists.
+const stepLists = 5
+
 func (s *steps) of(list int) []string {
-	switch list {
-	case 0:
-		return s.lists.Data
-	case 1:
-		return s.lists.Exist
-	case 2:
-		return s.lists.Child
-	}
-	return nil
+	l := s.lists
+	return [stepLists][]string{l.Data, l.Exist, l.Child, l.Persistent, l.Recursive}[list]
 }
 
 func (s *steps) done() bool {
-	for s.list < 3 && s.at >= len(s.of(s.list)) {
+	for s.list < stepLists && s.at >= len(s.of(s.list)) {
 		s.list, s.at = s.list+1, 0
 	}
-	return s.list >= 3
+	return s.list >= stepLists
 }
 
 // setWatches works off up to watchStep paths: each is either armed or reported, under the one lock that the caller
-// holds (interleavings 23). Events made here carry zxid -1 and are not checked for READ.
+// holds (interleavings 23). Events made here carry zxid -1 and are not checked for READ. Watches that stay are armed
+// only: what they missed is not reported.
 func (c *Conn) setWatches(t *znode.Tree, s *steps) {
 	for n := 0; n < watchStep && !s.done(); n++ {
 		path := s.of(s.list)[s.at]
-		list, kind := watch.DataList, watch.Data
-		switch s.list {
-		case 1:
-			list = watch.ExistList
-		case 2:
-			list, kind = watch.ChildList, watch.Child
-		}
 		s.at++
-		exists, mzxid, pzxid := t.WatchState(path)
-		ev, arm := watch.CatchUp(list, exists, mzxid, pzxid, s.lists.RelativeZxid)
-		if arm {
-			c.hub.watches.add(kind, path, c)
-			continue
+		switch s.list {
+		case 0:
+			c.catchUp(t, watch.DataList, path, s.lists.RelativeZxid)
+		case 1:
+			c.catchUp(t, watch.ExistList, path, s.lists.RelativeZxid)
+		case 2:
+			c.catchUp(t, watch.ChildList, path, s.lists.RelativeZxid)
+		case 3:
+			c.hub.watches.add(watch.Persistent, path, c)
+		default:
+			c.hub.watches.add(watch.Recursive, path, c)
 		}
-		c.out.mu.Lock()
-		if b := c.out.room(&c.hub.buffers); b != nil {
-			b.b = c.wire.AppendEvent(b.b, -1, ev, path)
-			c.out.stats.Sent++
-		}
-		c.out.mu.Unlock()
 	}
+}
+
+func (c *Conn) catchUp(t *znode.Tree, list watch.List, path string, rel int64) {
+	exists, mzxid, pzxid := t.WatchState(path)
+	ev, arm := watch.CatchUp(list, exists, mzxid, pzxid, rel)
+	if arm {
+		c.hub.watches.add(list.Kind(), path, c)
+		return
+	}
+	c.out.mu.Lock()
+	if b := c.out.room(&c.hub.buffers); b != nil {
+		b.b = c.wire.AppendEvent(b.b, -1, ev, path)
+		c.out.stats.Sent++
+	}
+	c.out.mu.Unlock()
 }
 
 // setWatchesInSteps runs a setWatches on the connection's goroutine, releasing the tree's lock between the steps and waiting for a
