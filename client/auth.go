@@ -21,7 +21,7 @@ func (c *Client) settleAuth(cl *call, code Code) error {
 	return nil // the caller is told, and the server closes the connection
 }
 
-// keepAuth copies nothing: AddAuth has.
+// keepAuth keeps credentials once. They are the client's own copy.
 func (c *Client) keepAuth(a Auth) {
 	if !slices.ContainsFunc(c.auth, func(b Auth) bool { return a.Scheme == b.Scheme && bytes.Equal(a.Data, b.Data) }) {
 		c.auth = append(c.auth, a)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,10 @@ func Dial(ctx context.Context, connect string, o Options) (*Client, error) {
 		cancel: cancel, stopped: make(chan struct{}),
 		moved: make(chan struct{}), subs: make(map[*Subscription]struct{}),
 		holders: make(map[uint64]context.CancelCauseFunc),
-		session: o.Resume, auth: append([]Auth(nil), o.Auth...),
+		session: o.Resume,
+	}
+	for _, a := range o.Auth {
+		c.keepAuth(Auth{Scheme: a.Scheme, Data: bytes.Clone(a.Data)})
 	}
 	c.session.Password = append([]byte(nil), o.Resume.Password...)
 	c.timer = time.AfterFunc(time.Hour, c.watchDeadline)
@@ -141,6 +145,10 @@ func (c *Client) leave(why error, end bool) error {
 	}
 	known := c.session.ID != 0
 	c.mu.Unlock()
+	if !first {
+		<-c.stopped // it is over, or another Close is at work
+		return nil
+	}
 
 	var err error
 	if last != nil {
@@ -154,7 +162,7 @@ func (c *Client) leave(why error, end bool) error {
 			err = &Error{Op: "close", Code: ErrOperationTimeout, Sent: true}
 		}
 		t.Stop()
-	} else if first && end && known {
+	} else if end && known {
 		err = &Error{Op: "close", Code: ErrConnectionLoss, Cause: errors.New("no connection: the session is left to its timeout")}
 	}
 	c.finish(Closed, ErrClosed, why)
@@ -220,6 +228,9 @@ func (c *Client) roundTrip(ctx context.Context, name, path string, cl *call) (re
 		case <-ctx.Done():
 			return fail(ErrOperationTimeout, false, ctx.Err())
 		case <-c.stopped:
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return fail(c.finalCode, false, c.finalErr)
 		}
 	}
 	if ctx.Err() != nil {

@@ -26,7 +26,13 @@
 // While no server answers, the client cannot know. So there is a deadline: two thirds of the session's timeout,
 // counted from the sending of the last request that was answered. Past it the state is Lost: whoever holds a lock or a
 // leadership by this session must have stopped (HoldContext, HoldUntil), for the server may give it to another from
-// one third of a timeout later. From Lost the session may still come back, as Connected.
+// one third of a timeout later. From Lost the session may still come back, as Connected. Options.GiveUpAfter ends it
+// without a server's word.
+//
+// # The chroot
+//
+// A connection string that ends in a path ("host:2181/app") puts the client below it: all its paths, and those of its
+// events, are without it. The node has to exist; Create of "/" makes it, if its parent is there.
 //
 // # Concurrency
 //

@@ -47,7 +47,7 @@ const (
 	ErrClosed        Code = 1 // the client was closed
 	ErrReplyTooLarge Code = 2 // the reply exceeds Options.MaxReply; a write has taken effect
 	ErrLost          Code = 3 // no answer for two thirds of the session's timeout
-	ErrProtocol      Code = 4 // the server broke the protocol
+	ErrProtocol      Code = 4 // the server broke the protocol; a write whose reply was unreadable has taken effect
 	ErrNoServer      Code = 5 // no server could be reached yet
 )
 

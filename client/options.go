@@ -47,6 +47,12 @@ type Options struct {
 	// KeepOrder tries the servers in the order given. Default: shuffled, which spreads the clients.
 	KeepOrder bool
 
+	// GiveUpAfter is how long, counted from the sending of the last request that was answered and never less than the
+	// session's timeout, a session without an answer is thought of as possibly alive. Past it the client expires it by
+	// itself. Default: never. While the servers were away nobody has counted against the session (a new leader gives
+	// each its whole timeout), so only a server knows; what is held by the session ends much earlier, see HoldContext.
+	GiveUpAfter time.Duration
+
 	// Resume an existing session (ID and Password) instead of making one. It fails with ErrSessionExpired when the
 	// session is gone.
 	Resume Session
@@ -65,7 +71,7 @@ type Options struct {
 	MaxPending int
 
 	// MaxReply bounds one reply, in bytes. A larger one is thrown away while it arrives, its call fails with
-	// ErrReplyTooLarge, and the connection goes on. Default 64 MiB.
+	// ErrReplyTooLarge, and the connection goes on (on gRPC it is read whole first). Default 64 MiB.
 	MaxReply int
 
 	// DialContext connects to one resolved address. Default: TCP with keep-alive. For TLS return a finished tls.Conn.
@@ -116,7 +122,7 @@ func (o Options) Validate() error {
 	if o.SessionTimeout < 0 || o.SessionTimeout.Milliseconds() > 1<<31-1 {
 		bad("session timeout %v is out of range", o.SessionTimeout)
 	}
-	if o.ConnectTimeout < 0 || o.BackoffMin < 0 || o.BackoffMax < 0 {
+	if o.ConnectTimeout < 0 || o.BackoffMin < 0 || o.BackoffMax < 0 || o.GiveUpAfter < 0 {
 		bad("negative duration")
 	}
 	if o.BackoffMax != 0 && o.BackoffMin > o.BackoffMax {

@@ -514,3 +514,80 @@ func TestFailFast(t *testing.T) {
 		f.accept().welcome()
 	})
 }
+
+func TestGiveUpAfter(t *testing.T) {
+	bubble(t, "a:1", func(o *Options) { o.GiveUpAfter = time.Minute }, func(t *testing.T, f *fakeServers, c *Client) {
+		sub := c.Subscribe()
+		s := f.accept()
+		s.welcome()
+		synctest.Wait()
+		began := time.Now()
+		f.setUp(false)
+		_ = s.Close()
+		synctest.Wait()
+		waits := getData(c, "/n")
+		wantCode(t, (<-waits).err, ErrSessionExpired, false)
+		if d := time.Since(began); d != time.Minute {
+			t.Errorf("given up after %v", d)
+		}
+		wantStates(t, sub, Connecting, Connected, Suspended, Lost, Expired)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// G17: everything at once, under the race detector, while connections come and go.
+func TestRacing(t *testing.T) {
+	bubble(t, "a:1,b:1", nil, func(t *testing.T, f *fakeServers, c *Client) {
+		const rounds = 20
+		go func() { // ends with its last connection, which the test's end closes
+			for i := range rounds + 1 {
+				s := f.accept()
+				s.welcome()
+				for n := 0; n < 200 || i == rounds; n++ {
+					r, err := s.next()
+					if err != nil {
+						return
+					}
+					if _, err := s.Write(jute.AppendReply(nil, jute.ReplyHeader{Xid: r.Xid, Zxid: 1, Err: errorFor(r.Type)})); err != nil {
+						return
+					}
+				}
+				_ = s.Close()
+			}
+		}()
+		done := make(chan struct{})
+		go func() { // ends with the calls below
+			defer close(done)
+			for range 20 * rounds {
+				_ = c.AddAuth(t.Context(), "digest", []byte("u:p"))
+				if _, _, w, err := c.ExistsW(t.Context(), "/x"); err == nil {
+					w.Stop()
+				}
+			}
+		}()
+		for {
+			_, cancel := c.HoldContext(t.Context())
+			c.Session()
+			c.State()
+			c.Server()
+			c.Subscribe().Stop()
+			_ = c.Delete(t.Context(), "/x", AnyVersion)
+			cancel()
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+}
+
+// errorFor lets operations succeed that have no body in their reply.
+func errorFor(op jute.OpCode) jute.ErrorCode {
+	if op == jute.OpExists {
+		return jute.ErrorCode(ErrNoNode)
+	}
+	return 0
+}

@@ -228,12 +228,28 @@ func (c *Client) late() bool {
 	return true
 }
 
-// watchDeadline is the timer's function: it declares the loss, or waits for the deadline as it is now.
+// watchDeadline is the timer's function: it declares the loss, or waits for the deadline as it is now. Past it, it does
+// the same for Options.GiveUpAfter. The next connection sets the timer again.
 func (c *Client) watchDeadline() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last.State.Final() || c.late() {
-		return // the next connection sets the timer again
+	if c.last.State.Final() {
+		c.mu.Unlock()
+		return
 	}
-	c.timer.Reset(max(time.Until(c.deadline()), time.Millisecond))
+	next := c.deadline()
+	if c.late() {
+		if c.o.GiveUpAfter == 0 {
+			c.mu.Unlock()
+			return
+		}
+		next = c.answered.Add(max(c.o.GiveUpAfter, c.session.Timeout))
+		if !time.Now().Before(next) {
+			c.mu.Unlock()
+			c.finish(Expired, ErrSessionExpired, ErrLost)
+			c.cancel()
+			return
+		}
+	}
+	c.timer.Reset(max(time.Until(next), time.Millisecond))
+	c.mu.Unlock()
 }

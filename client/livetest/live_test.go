@@ -1,4 +1,6 @@
-package client_test
+// Package livetest runs the client against live servers: ours, in this process, on both wires; and the Apache ZooKeeper
+// that ZK_APACHE (host:port) names. It is apart from client so that the client's own tests do not build a server.
+package livetest
 
 import (
 	"context"
@@ -46,13 +48,13 @@ func exerciseServer(t *testing.T, addr string, wire client.Wire) {
 		t.Fatal(err)
 	}
 	defer closeClient(t, c)
-	l := &live{t: t, ctx: ctx, c: c, admin: admin, root: root, cut: cut}
+	l := &live{t: t, ctx: ctx, c: c, admin: admin, root: root, cut: cut, wire: wire}
 	for _, s := range []struct {
 		name string
 		run  func(l *live)
 	}{
 		{"nodes", (*live).nodes}, {"sequential", (*live).sequential}, {"acl", (*live).acl}, {"multi", (*live).multi},
-		{"watches", (*live).watches}, {"reconnect", (*live).reconnect}, {"order", (*live).order}, {"expiry", (*live).expiry},
+		{"watches", (*live).watches}, {"reconnect", (*live).reconnect}, {"order", (*live).order}, {"chroot", (*live).chroot}, {"expiry", (*live).expiry},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			step := *l
@@ -76,6 +78,7 @@ type live struct {
 	c, admin *client.Client
 	root     string
 	cut      *cutter
+	wire     client.Wire
 }
 
 func (l *live) ok(err error) {
@@ -212,7 +215,7 @@ func (l *live) acl() {
 	}
 	_, err = l.admin.Set(l.ctx, l.root+"/mine", nil, client.AnyVersion)
 	l.is(err, client.ErrNoAuth)
-	other, err := client.Dial(l.ctx, l.cut.to+l.root, client.Options{SessionTimeout: 6 * time.Second})
+	other, err := client.Dial(l.ctx, l.cut.to+l.root, client.Options{Wire: l.wire, SessionTimeout: 6 * time.Second})
 	l.ok(err)
 	defer closeClient(l.t, other)
 	l.ok(other.AddAuth(l.ctx, "digest", []byte("user:secret")))
@@ -357,6 +360,32 @@ func (l *live) reconnect() {
 	l.event(quiet, client.EventDataChanged, "/r/quiet")
 }
 
+// chroot: G13. One that does not exist is no node like any other, and is made by Create of "/".
+func (l *live) chroot() {
+	c, err := client.Dial(l.ctx, l.cut.to+l.root+"/below", client.Options{Wire: l.wire, SessionTimeout: 6 * time.Second})
+	l.ok(err)
+	defer closeClient(l.t, c)
+	_, _, err = c.Get(l.ctx, "/")
+	l.is(err, client.ErrNoNode)
+	_, _, err = c.Get(l.ctx, "/x")
+	l.is(err, client.ErrNoNode)
+	l.ok(c.Sync(l.ctx, "/x"))
+	_, _, w, err := c.ExistsW(l.ctx, "/")
+	l.ok(err)
+	if name, err := c.Create(l.ctx, "/", nil, client.Persistent); err != nil || name != "/" {
+		l.t.Errorf("created %q, %v", name, err)
+	}
+	l.event(w, client.EventCreated, "/")
+	name, err := c.Create(l.ctx, "/below", nil, client.EphemeralSequential) // as its chroot is called
+	l.ok(err)
+	if name != "/below0000000000" {
+		l.t.Errorf("created %q", name)
+	}
+	if names, err := c.Ephemerals(l.ctx, "/"); err != nil || !slices.Equal(names, []string{name}) {
+		l.t.Errorf("ephemerals %v, %v", names, err)
+	}
+}
+
 // order: many goroutines at once; each reads what it wrote.
 func (l *live) order() {
 	_, err := l.c.Create(l.ctx, "/o", nil, client.Persistent)
@@ -389,7 +418,7 @@ func (l *live) order() {
 func (l *live) expiry() {
 	cut := &cutter{to: l.cut.to}
 	cut.start(l.t)
-	c, err := client.Dial(l.ctx, cut.addr+l.root, client.Options{SessionTimeout: time.Second})
+	c, err := client.Dial(l.ctx, cut.addr+l.root, client.Options{Wire: l.wire, SessionTimeout: time.Second})
 	l.ok(err)
 	defer c.Abandon()
 	_, err = c.Create(l.ctx, "/dies", nil, client.Ephemeral)
