@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -21,10 +20,12 @@ import (
 type runOptions struct {
 	config   config.Flags
 	logLevel string
+	rebuild  bool
 }
 
 func (o *runOptions) addFlags(cmd *cobra.Command) {
 	addConfigFlags(cmd, &o.config)
+	cmd.Flags().BoolVar(&o.rebuild, "rebuild-state", false, "start although dataDir's state is missing: take a snapshot from the leader, and do not vote before that")
 	cmd.Flags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
@@ -48,7 +49,7 @@ func run(ctx context.Context, file string, o runOptions) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	s, err := server.New(c, server.Options{Log: log, Version: buildVersion()})
+	s, err := server.New(c, server.Options{Log: log, Version: buildVersion(), Rebuild: o.rebuild})
 	if err != nil {
 		return err
 	}
@@ -59,13 +60,16 @@ func run(ctx context.Context, file string, o runOptions) error {
 	return s.Run(ctx)
 }
 
-// newLogger writes for people on a terminal and JSON otherwise.
+// newLogger writes for people on a terminal and JSON otherwise, with times to the millisecond.
 func newLogger(w io.Writer) zerolog.Logger {
+	zerolog.TimeFieldFormat = logTime
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		w = zerolog.ConsoleWriter{Out: f, TimeFormat: time.TimeOnly}
+		w = zerolog.ConsoleWriter{Out: f, TimeFormat: "15:04:05.000"}
 	}
 	return zerolog.New(w).With().Timestamp().Logger()
 }
+
+const logTime = "2006-01-02T15:04:05.000Z07:00"
 
 // buildVersion is the module's version, or the commit it was built from.
 func buildVersion() string {
