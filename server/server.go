@@ -32,6 +32,10 @@ type Options struct {
 	Log     zerolog.Logger
 	FS      vfs.FS // default: the disk
 	Version string // of this build, as srvr and mntr show it
+
+	// Rebuild lets a server start whose state is gone for good (not merely unmounted): it takes a leader's snapshot,
+	// and until then neither votes nor serves.
+	Rebuild bool
 }
 
 // Server is one member of an ensemble, or an ensemble of one.
@@ -68,7 +72,7 @@ func New(c *config.Config, o Options) (_ *Server, err error) {
 	}()
 	so := store.Options{
 		DataDir: c.DataDir, LogDir: c.DataLogDir, FS: o.FS, Log: s.log, SlowSync: c.FsyncWarning, NoSync: !c.ForceSync,
-		DiffCount: c.CommitLogCount,
+		DiffCount: c.CommitLogCount, Rebuild: o.Rebuild,
 	}
 	ro := replica.Options{
 		Self: c.ServerID, Members: c.Members(), Store: so, Tree: tree,

@@ -163,6 +163,7 @@ func (s *status) Metrics(line func(key, value string)) {
 	number("pending_requests", uint64(r.Pending))
 	number("log_bytes", r.Store.LogDisk)
 	number("state_bytes", r.Store.StateDisk)
+	number("disk_low_count", r.Store.DiskLow)
 	number("diff_window", uint64(s.diffWindow()))
 	line("tree_digest", fmt.Sprintf("%016x", r.Digests.Tree))
 	line("state_digest", fmt.Sprintf("%016x", r.Digests.State))

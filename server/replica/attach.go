@@ -14,6 +14,7 @@ const (
 	reasonMoved       zab.Reason = "session attached elsewhere"
 	reasonNotServing  zab.Reason = "not serving"
 	reasonSnapshot    zab.Reason = "snapshot installed"
+	reasonDiskStuck   zab.Reason = "a sync of the log does not end"
 )
 
 // attach is a question to the leader about an existing session. It changes nothing but the owner, so it may be asked

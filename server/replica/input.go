@@ -72,6 +72,8 @@ type (
 	Core struct{ In zab.Input }
 	// Leave asks the server to hand over what it leads, or to say goodbye.
 	Leave struct{}
+	// DiskStuck says that a sync of the log has lasted longer than a leader may take.
+	DiskStuck struct{}
 )
 
 // Created is a session that a createSession of this process has made.
@@ -97,3 +99,4 @@ func (Persisted) isInput()  {}
 func (Applied) isInput()    {}
 func (Core) isInput()       {}
 func (Leave) isInput()      {}
+func (DiskStuck) isInput()  {}

@@ -71,6 +71,8 @@ type Machine struct {
 	idleSince time.Duration // when serving ended
 	refusing  bool          // it ended so long ago that clients are turned away
 	wantLook  bool          // an election is due once everything issued is durable
+	lookAt    time.Duration // and not before
+	looks     int           // elections since this server served
 	campaign  bool          // stand at once (TimeoutNow)
 	successor zab.ServerID  // named by the Goodbye of the last leader
 	lease     time.Duration
@@ -190,6 +192,12 @@ func (m *Machine) Step(in Input) {
 		m.stepCore(in.In)
 	case Leave:
 		m.leave()
+	case DiskStuck:
+		// Its heartbeats would keep it in office although it makes nothing durable; the others can do better. It takes
+		// part again as soon as everything that it has issued is durable.
+		if m.lead != nil {
+			m.stepCore(zab.StepDown{Reason: reasonDiskStuck})
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ const (
 	defaultFlushInterval     = 60 * time.Second
 	defaultReapInterval      = 60 * time.Second
 	defaultMinSessionTimeout = 4 * time.Second
+	defaultSyncLimit         = 5 * time.Second // as zab.Options.SyncLimit
 
 	lockBudget      = 5 * time.Millisecond // of the tree's write lock, for what several transactions add up to
 	dirtyPaths      = 4096                 // paths that make the state writer write

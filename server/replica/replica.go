@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -81,6 +82,10 @@ func New(o Options) (*Replica, error) {
 	r.store, r.recovered, r.tree, err = store.OpenTree(so, func() *znode.Tree { return znode.NewTree(o.Tree) })
 	if err != nil {
 		return nil, err
+	}
+	if r.recovered.NeedSnap && r.single {
+		return nil, errors.Join(fmt.Errorf("replica: there is no other server to get the state from; restore a backup: %w",
+			r.recovered.Damage), r.store.Close())
 	}
 	if err := r.boot(); err != nil {
 		return nil, errors.Join(err, r.store.Close())
@@ -195,6 +200,8 @@ func (r *Replica) tick() {
 	t := time.NewTicker(zab.QuantumLength)
 	defer t.Stop()
 	last := time.Since(r.born)
+	limit := cmp.Or(r.opts.Zab.SyncLimit, defaultSyncLimit)
+	stuck := false
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -204,6 +211,13 @@ func (r *Replica) tick() {
 			late := max(now-last-zab.QuantumLength, 0)
 			last = now
 			r.inbox.push(Quantum{Now: now, Late: late})
+			if was := stuck; !r.single {
+				took := r.store.Syncing()
+				if stuck = took > limit; stuck && !was {
+					r.log.Error().Dur("for", took).Msg("a sync of the log does not end; as leader this server steps down")
+					r.inbox.push(DiskStuck{})
+				}
+			}
 		}
 	}
 }

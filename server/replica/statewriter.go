@@ -93,6 +93,7 @@ func (s *stateWriter) run() {
 		}
 		if err == nil && now.Sub(cut) >= cutInterval {
 			cut = now
+			s.r.store.CheckDisk()
 			err = s.cut()
 		}
 		if err != nil {

@@ -239,7 +239,7 @@ func (s *Store) missingState(dir string) (*foundState, error) {
 	l := s.durable.Load()
 	if l.base > 0 && !s.o.Rebuild {
 		return nil, fmt.Errorf("%w: log/ names %s and begins behind %v. Is dataDir mounted? If the state is lost, start with "+
-			"the recovery flag: this server then waits for a leader's snapshot and does not vote until it has it",
+			"--rebuild-state: this server then waits for a leader's snapshot and does not vote until it has it",
 			ErrMissingState, dir, l.base)
 	}
 	return &foundState{missing: true, damage: s.stateDamage(dir, nil, "it is missing")}, nil

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Metrics are counters since the start and sizes now.
@@ -85,6 +88,9 @@ func (s *Store) CheckDisk() (free uint64, low bool) {
 	free = ^uint64(0)
 	for _, dir := range []string{s.o.DataDir, s.o.LogDir} {
 		u, err := s.o.FS.GetDiskUsage(dir)
+		if errors.Is(err, vfs.ErrUnsupported) {
+			continue
+		}
 		if err != nil {
 			s.o.Log.Warn().Err(err).Str("dir", dir).Msg("free space is unknown")
 			continue
