@@ -206,6 +206,9 @@ func (c *Core) knownDown(id zab.ServerID) bool {
 	return true
 }
 
+// maxPatience: a round trip measured under load says little, and finishing early only risks another round.
+const maxPatience = 250 * time.Millisecond
+
 // patience is how long a quorum waits for a better vote.
 func (c *Core) patience() time.Duration {
 	var rtt time.Duration
@@ -214,7 +217,7 @@ func (c *Core) patience() time.Duration {
 			rtt = max(rtt, l.rtt)
 		}
 	}
-	return max(2*rtt, c.opts.Finalize)
+	return max(min(2*rtt, maxPatience), c.opts.Finalize)
 }
 
 // settledLeader finds the leader of an ensemble that serves already: a quorum of voters and the leader itself say
