@@ -251,6 +251,121 @@ func (CreateMode) EnumDescriptor() ([]byte, []int) {
 	return file_zk_v1_zk_proto_rawDescGZIP(), []int{1}
 }
 
+// AddWatchMode says what a watch that stays is told of.
+type AddWatchMode int32
+
+const (
+	// The node's creation, change and removal, and the changes of its list of children.
+	// buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
+	AddWatchMode_ADD_WATCH_MODE_PERSISTENT AddWatchMode = 0
+	// Creation, change and removal of the node and of everything below it.
+	AddWatchMode_ADD_WATCH_MODE_PERSISTENT_RECURSIVE AddWatchMode = 1
+)
+
+// Enum value maps for AddWatchMode.
+var (
+	AddWatchMode_name = map[int32]string{
+		0: "ADD_WATCH_MODE_PERSISTENT",
+		1: "ADD_WATCH_MODE_PERSISTENT_RECURSIVE",
+	}
+	AddWatchMode_value = map[string]int32{
+		"ADD_WATCH_MODE_PERSISTENT":           0,
+		"ADD_WATCH_MODE_PERSISTENT_RECURSIVE": 1,
+	}
+)
+
+func (x AddWatchMode) Enum() *AddWatchMode {
+	p := new(AddWatchMode)
+	*p = x
+	return p
+}
+
+func (x AddWatchMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AddWatchMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_zk_v1_zk_proto_enumTypes[2].Descriptor()
+}
+
+func (AddWatchMode) Type() protoreflect.EnumType {
+	return &file_zk_v1_zk_proto_enumTypes[2]
+}
+
+func (x AddWatchMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AddWatchMode.Descriptor instead.
+func (AddWatchMode) EnumDescriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{2}
+}
+
+// WatcherType names kinds of watches. The numbers are those of the ZooKeeper wire.
+type WatcherType int32
+
+const (
+	// CODE_MARSHALLING_ERROR.
+	WatcherType_WATCHER_TYPE_UNSPECIFIED WatcherType = 0
+	// One-shot watches of Children.
+	WatcherType_WATCHER_TYPE_CHILDREN WatcherType = 1
+	// One-shot watches of Get and Exists.
+	WatcherType_WATCHER_TYPE_DATA WatcherType = 2
+	// All of them.
+	WatcherType_WATCHER_TYPE_ANY WatcherType = 3
+	// Persistent ones.
+	WatcherType_WATCHER_TYPE_PERSISTENT WatcherType = 4
+	// Persistent and recursive ones.
+	WatcherType_WATCHER_TYPE_PERSISTENT_RECURSIVE WatcherType = 5
+)
+
+// Enum value maps for WatcherType.
+var (
+	WatcherType_name = map[int32]string{
+		0: "WATCHER_TYPE_UNSPECIFIED",
+		1: "WATCHER_TYPE_CHILDREN",
+		2: "WATCHER_TYPE_DATA",
+		3: "WATCHER_TYPE_ANY",
+		4: "WATCHER_TYPE_PERSISTENT",
+		5: "WATCHER_TYPE_PERSISTENT_RECURSIVE",
+	}
+	WatcherType_value = map[string]int32{
+		"WATCHER_TYPE_UNSPECIFIED":          0,
+		"WATCHER_TYPE_CHILDREN":             1,
+		"WATCHER_TYPE_DATA":                 2,
+		"WATCHER_TYPE_ANY":                  3,
+		"WATCHER_TYPE_PERSISTENT":           4,
+		"WATCHER_TYPE_PERSISTENT_RECURSIVE": 5,
+	}
+)
+
+func (x WatcherType) Enum() *WatcherType {
+	p := new(WatcherType)
+	*p = x
+	return p
+}
+
+func (x WatcherType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WatcherType) Descriptor() protoreflect.EnumDescriptor {
+	return file_zk_v1_zk_proto_enumTypes[3].Descriptor()
+}
+
+func (WatcherType) Type() protoreflect.EnumType {
+	return &file_zk_v1_zk_proto_enumTypes[3]
+}
+
+func (x WatcherType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WatcherType.Descriptor instead.
+func (WatcherType) EnumDescriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{3}
+}
+
 // EventType is what has happened to a watched path. The numbers are those of the ZooKeeper wire.
 type EventType int32
 
@@ -296,11 +411,11 @@ func (x EventType) String() string {
 }
 
 func (EventType) Descriptor() protoreflect.EnumDescriptor {
-	return file_zk_v1_zk_proto_enumTypes[2].Descriptor()
+	return file_zk_v1_zk_proto_enumTypes[4].Descriptor()
 }
 
 func (EventType) Type() protoreflect.EnumType {
-	return &file_zk_v1_zk_proto_enumTypes[2]
+	return &file_zk_v1_zk_proto_enumTypes[4]
 }
 
 func (x EventType) Number() protoreflect.EnumNumber {
@@ -309,7 +424,7 @@ func (x EventType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EventType.Descriptor instead.
 func (EventType) EnumDescriptor() ([]byte, []int) {
-	return file_zk_v1_zk_proto_rawDescGZIP(), []int{2}
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{4}
 }
 
 // Error is the detail of a failed unary call's gRPC status.
@@ -2684,6 +2799,10 @@ type Command struct {
 	//	*Command_Multi
 	//	*Command_MultiRead
 	//	*Command_WhoAmI
+	//	*Command_AddWatch
+	//	*Command_RemoveWatches
+	//	*Command_CheckWatches
+	//	*Command_Reconfig
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2904,6 +3023,42 @@ func (x *Command) GetWhoAmI() *WhoAmIRequest {
 	return nil
 }
 
+func (x *Command) GetAddWatch() *AddWatchRequest {
+	if x != nil {
+		if x, ok := x.Op.(*Command_AddWatch); ok {
+			return x.AddWatch
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRemoveWatches() *RemoveWatchesRequest {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RemoveWatches); ok {
+			return x.RemoveWatches
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCheckWatches() *CheckWatchesRequest {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CheckWatches); ok {
+			return x.CheckWatches
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetReconfig() *ReconfigRequest {
+	if x != nil {
+		if x, ok := x.Op.(*Command_Reconfig); ok {
+			return x.Reconfig
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -3003,6 +3158,26 @@ type Command_WhoAmI struct {
 	WhoAmI *WhoAmIRequest `protobuf:"bytes,23,opt,name=who_am_i,json=whoAmI,proto3,oneof"`
 }
 
+type Command_AddWatch struct {
+	// Set a watch that stays.
+	AddWatch *AddWatchRequest `protobuf:"bytes,24,opt,name=add_watch,json=addWatch,proto3,oneof"`
+}
+
+type Command_RemoveWatches struct {
+	// Remove watches of this connection.
+	RemoveWatches *RemoveWatchesRequest `protobuf:"bytes,25,opt,name=remove_watches,json=removeWatches,proto3,oneof"`
+}
+
+type Command_CheckWatches struct {
+	// Ask whether this connection has watches.
+	CheckWatches *CheckWatchesRequest `protobuf:"bytes,26,opt,name=check_watches,json=checkWatches,proto3,oneof"`
+}
+
+type Command_Reconfig struct {
+	// Change the ensemble's membership.
+	Reconfig *ReconfigRequest `protobuf:"bytes,27,opt,name=reconfig,proto3,oneof"`
+}
+
 func (*Command_Connect) isCommand_Op() {}
 
 func (*Command_Ping) isCommand_Op() {}
@@ -3040,6 +3215,14 @@ func (*Command_Multi) isCommand_Op() {}
 func (*Command_MultiRead) isCommand_Op() {}
 
 func (*Command_WhoAmI) isCommand_Op() {}
+
+func (*Command_AddWatch) isCommand_Op() {}
+
+func (*Command_RemoveWatches) isCommand_Op() {}
+
+func (*Command_CheckWatches) isCommand_Op() {}
+
+func (*Command_Reconfig) isCommand_Op() {}
 
 // ConnectRequest makes or re-attaches a session.
 type ConnectRequest struct {
@@ -3346,8 +3529,8 @@ func (*AuthResponse) Descriptor() ([]byte, []int) {
 	return file_zk_v1_zk_proto_rawDescGZIP(), []int{46}
 }
 
-// SetWatchesRequest arms the one-shot watches of an earlier connection. For every path the server either arms the
-// watch, or sends at once the event that was missed.
+// SetWatchesRequest arms the watches of an earlier connection. For every path of a one-shot watch the server either
+// arms it, or sends at once the event that was missed; persistent ones are armed, and what they missed is not told.
 type SetWatchesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The greatest zxid the client had seen in a reply when it reconnected.
@@ -3357,9 +3540,13 @@ type SetWatchesRequest struct {
 	// Paths watched by Exists while there was no node.
 	Exist []string `protobuf:"bytes,3,rep,name=exist,proto3" json:"exist,omitempty"`
 	// Paths watched by Children.
-	Child         []string `protobuf:"bytes,4,rep,name=child,proto3" json:"child,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Child []string `protobuf:"bytes,4,rep,name=child,proto3" json:"child,omitempty"`
+	// Paths of AddWatch, persistent.
+	Persistent []string `protobuf:"bytes,5,rep,name=persistent,proto3" json:"persistent,omitempty"`
+	// Paths of AddWatch, persistent and recursive.
+	PersistentRecursive []string `protobuf:"bytes,6,rep,name=persistent_recursive,json=persistentRecursive,proto3" json:"persistent_recursive,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *SetWatchesRequest) Reset() {
@@ -3420,6 +3607,20 @@ func (x *SetWatchesRequest) GetChild() []string {
 	return nil
 }
 
+func (x *SetWatchesRequest) GetPersistent() []string {
+	if x != nil {
+		return x.Persistent
+	}
+	return nil
+}
+
+func (x *SetWatchesRequest) GetPersistentRecursive() []string {
+	if x != nil {
+		return x.PersistentRecursive
+	}
+	return nil
+}
+
 // SetWatchesResponse is empty. The events that were missed come before it.
 type SetWatchesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3457,6 +3658,411 @@ func (*SetWatchesResponse) Descriptor() ([]byte, []int) {
 	return file_zk_v1_zk_proto_rawDescGZIP(), []int{48}
 }
 
+// AddWatchRequest sets a watch that stays when it fires. It needs no node and no permission; events are told to those
+// who may read the node.
+type AddWatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// What it is told of.
+	Mode          AddWatchMode `protobuf:"varint,2,opt,name=mode,proto3,enum=zk.v1.AddWatchMode" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddWatchRequest) Reset() {
+	*x = AddWatchRequest{}
+	mi := &file_zk_v1_zk_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddWatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddWatchRequest) ProtoMessage() {}
+
+func (x *AddWatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddWatchRequest.ProtoReflect.Descriptor instead.
+func (*AddWatchRequest) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *AddWatchRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *AddWatchRequest) GetMode() AddWatchMode {
+	if x != nil {
+		return x.Mode
+	}
+	return AddWatchMode_ADD_WATCH_MODE_PERSISTENT
+}
+
+// AddWatchResponse is empty.
+type AddWatchResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddWatchResponse) Reset() {
+	*x = AddWatchResponse{}
+	mi := &file_zk_v1_zk_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddWatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddWatchResponse) ProtoMessage() {}
+
+func (x *AddWatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddWatchResponse.ProtoReflect.Descriptor instead.
+func (*AddWatchResponse) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{50}
+}
+
+// RemoveWatchesRequest removes watches of this connection; none there: CODE_NO_WATCHER.
+type RemoveWatchesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Which ones.
+	Type          WatcherType `protobuf:"varint,2,opt,name=type,proto3,enum=zk.v1.WatcherType" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveWatchesRequest) Reset() {
+	*x = RemoveWatchesRequest{}
+	mi := &file_zk_v1_zk_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveWatchesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveWatchesRequest) ProtoMessage() {}
+
+func (x *RemoveWatchesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveWatchesRequest.ProtoReflect.Descriptor instead.
+func (*RemoveWatchesRequest) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *RemoveWatchesRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *RemoveWatchesRequest) GetType() WatcherType {
+	if x != nil {
+		return x.Type
+	}
+	return WatcherType_WATCHER_TYPE_UNSPECIFIED
+}
+
+// RemoveWatchesResponse is empty. No event tells of the removal.
+type RemoveWatchesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveWatchesResponse) Reset() {
+	*x = RemoveWatchesResponse{}
+	mi := &file_zk_v1_zk_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveWatchesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveWatchesResponse) ProtoMessage() {}
+
+func (x *RemoveWatchesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveWatchesResponse.ProtoReflect.Descriptor instead.
+func (*RemoveWatchesResponse) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{52}
+}
+
+// CheckWatchesRequest asks for watches of this connection; none there: CODE_NO_WATCHER.
+type CheckWatchesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Which ones.
+	Type          WatcherType `protobuf:"varint,2,opt,name=type,proto3,enum=zk.v1.WatcherType" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckWatchesRequest) Reset() {
+	*x = CheckWatchesRequest{}
+	mi := &file_zk_v1_zk_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckWatchesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckWatchesRequest) ProtoMessage() {}
+
+func (x *CheckWatchesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckWatchesRequest.ProtoReflect.Descriptor instead.
+func (*CheckWatchesRequest) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *CheckWatchesRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *CheckWatchesRequest) GetType() WatcherType {
+	if x != nil {
+		return x.Type
+	}
+	return WatcherType_WATCHER_TYPE_UNSPECIFIED
+}
+
+// CheckWatchesResponse is empty.
+type CheckWatchesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckWatchesResponse) Reset() {
+	*x = CheckWatchesResponse{}
+	mi := &file_zk_v1_zk_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckWatchesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckWatchesResponse) ProtoMessage() {}
+
+func (x *CheckWatchesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckWatchesResponse.ProtoReflect.Descriptor instead.
+func (*CheckWatchesResponse) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{54}
+}
+
+// ReconfigRequest changes the ensemble's membership, which is static for now: CODE_RECONFIG_DISABLED.
+type ReconfigRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Servers to add, as lines of a configuration, separated by commas.
+	Joining *string `protobuf:"bytes,1,opt,name=joining,proto3,oneof" json:"joining,omitempty"`
+	// The numbers of servers to remove, separated by commas.
+	Leaving *string `protobuf:"bytes,2,opt,name=leaving,proto3,oneof" json:"leaving,omitempty"`
+	// The whole new membership, instead of the two above.
+	NewMembers *string `protobuf:"bytes,3,opt,name=new_members,json=newMembers,proto3,oneof" json:"new_members,omitempty"`
+	// The version of the configuration to start from; -1: any.
+	FromConfig    int64 `protobuf:"varint,4,opt,name=from_config,json=fromConfig,proto3" json:"from_config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconfigRequest) Reset() {
+	*x = ReconfigRequest{}
+	mi := &file_zk_v1_zk_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconfigRequest) ProtoMessage() {}
+
+func (x *ReconfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconfigRequest.ProtoReflect.Descriptor instead.
+func (*ReconfigRequest) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ReconfigRequest) GetJoining() string {
+	if x != nil && x.Joining != nil {
+		return *x.Joining
+	}
+	return ""
+}
+
+func (x *ReconfigRequest) GetLeaving() string {
+	if x != nil && x.Leaving != nil {
+		return *x.Leaving
+	}
+	return ""
+}
+
+func (x *ReconfigRequest) GetNewMembers() string {
+	if x != nil && x.NewMembers != nil {
+		return *x.NewMembers
+	}
+	return ""
+}
+
+func (x *ReconfigRequest) GetFromConfig() int64 {
+	if x != nil {
+		return x.FromConfig
+	}
+	return 0
+}
+
+// ReconfigResponse is the new membership.
+type ReconfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As /zookeeper/config has it.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Of /zookeeper/config.
+	Stat          *Stat `protobuf:"bytes,2,opt,name=stat,proto3" json:"stat,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconfigResponse) Reset() {
+	*x = ReconfigResponse{}
+	mi := &file_zk_v1_zk_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconfigResponse) ProtoMessage() {}
+
+func (x *ReconfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_zk_v1_zk_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconfigResponse.ProtoReflect.Descriptor instead.
+func (*ReconfigResponse) Descriptor() ([]byte, []int) {
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ReconfigResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ReconfigResponse) GetStat() *Stat {
+	if x != nil {
+		return x.Stat
+	}
+	return nil
+}
+
 // CloseRequest is empty.
 type CloseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3466,7 +4072,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_zk_v1_zk_proto_msgTypes[49]
+	mi := &file_zk_v1_zk_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3478,7 +4084,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_zk_v1_zk_proto_msgTypes[49]
+	mi := &file_zk_v1_zk_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3491,7 +4097,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_zk_v1_zk_proto_rawDescGZIP(), []int{49}
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{57}
 }
 
 // CloseResponse is empty. It is the last answer on the stream.
@@ -3503,7 +4109,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_zk_v1_zk_proto_msgTypes[50]
+	mi := &file_zk_v1_zk_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +4121,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_zk_v1_zk_proto_msgTypes[50]
+	mi := &file_zk_v1_zk_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +4134,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_zk_v1_zk_proto_rawDescGZIP(), []int{50}
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{58}
 }
 
 // SessionResponse is one message of the server on a Session stream: what is ready at the moment, in order.
@@ -3542,7 +4148,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_zk_v1_zk_proto_msgTypes[51]
+	mi := &file_zk_v1_zk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3554,7 +4160,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_zk_v1_zk_proto_msgTypes[51]
+	mi := &file_zk_v1_zk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3567,7 +4173,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_zk_v1_zk_proto_rawDescGZIP(), []int{51}
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SessionResponse) GetAnswers() []*Answer {
@@ -3594,7 +4200,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_zk_v1_zk_proto_msgTypes[52]
+	mi := &file_zk_v1_zk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3606,7 +4212,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_zk_v1_zk_proto_msgTypes[52]
+	mi := &file_zk_v1_zk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3619,7 +4225,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_zk_v1_zk_proto_rawDescGZIP(), []int{52}
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Answer) GetKind() isAnswer_Kind {
@@ -3712,6 +4318,10 @@ type Reply struct {
 	//	*Reply_Multi
 	//	*Reply_MultiRead
 	//	*Reply_WhoAmI
+	//	*Reply_AddWatch
+	//	*Reply_RemoveWatches
+	//	*Reply_CheckWatches
+	//	*Reply_Reconfig
 	Result        isReply_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3719,7 +4329,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_zk_v1_zk_proto_msgTypes[53]
+	mi := &file_zk_v1_zk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3731,7 +4341,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_zk_v1_zk_proto_msgTypes[53]
+	mi := &file_zk_v1_zk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3744,7 +4354,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_zk_v1_zk_proto_rawDescGZIP(), []int{53}
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Reply) GetCxid() int32 {
@@ -3937,6 +4547,42 @@ func (x *Reply) GetWhoAmI() *WhoAmIResponse {
 	return nil
 }
 
+func (x *Reply) GetAddWatch() *AddWatchResponse {
+	if x != nil {
+		if x, ok := x.Result.(*Reply_AddWatch); ok {
+			return x.AddWatch
+		}
+	}
+	return nil
+}
+
+func (x *Reply) GetRemoveWatches() *RemoveWatchesResponse {
+	if x != nil {
+		if x, ok := x.Result.(*Reply_RemoveWatches); ok {
+			return x.RemoveWatches
+		}
+	}
+	return nil
+}
+
+func (x *Reply) GetCheckWatches() *CheckWatchesResponse {
+	if x != nil {
+		if x, ok := x.Result.(*Reply_CheckWatches); ok {
+			return x.CheckWatches
+		}
+	}
+	return nil
+}
+
+func (x *Reply) GetReconfig() *ReconfigResponse {
+	if x != nil {
+		if x, ok := x.Result.(*Reply_Reconfig); ok {
+			return x.Reconfig
+		}
+	}
+	return nil
+}
+
 type isReply_Result interface {
 	isReply_Result()
 }
@@ -4031,6 +4677,26 @@ type Reply_WhoAmI struct {
 	WhoAmI *WhoAmIResponse `protobuf:"bytes,23,opt,name=who_am_i,json=whoAmI,proto3,oneof"`
 }
 
+type Reply_AddWatch struct {
+	// Of an add_watch.
+	AddWatch *AddWatchResponse `protobuf:"bytes,24,opt,name=add_watch,json=addWatch,proto3,oneof"`
+}
+
+type Reply_RemoveWatches struct {
+	// Of a remove_watches.
+	RemoveWatches *RemoveWatchesResponse `protobuf:"bytes,25,opt,name=remove_watches,json=removeWatches,proto3,oneof"`
+}
+
+type Reply_CheckWatches struct {
+	// Of a check_watches.
+	CheckWatches *CheckWatchesResponse `protobuf:"bytes,26,opt,name=check_watches,json=checkWatches,proto3,oneof"`
+}
+
+type Reply_Reconfig struct {
+	// Of a reconfig.
+	Reconfig *ReconfigResponse `protobuf:"bytes,27,opt,name=reconfig,proto3,oneof"`
+}
+
 func (*Reply_Ping) isReply_Result() {}
 
 func (*Reply_Auth) isReply_Result() {}
@@ -4067,7 +4733,16 @@ func (*Reply_MultiRead) isReply_Result() {}
 
 func (*Reply_WhoAmI) isReply_Result() {}
 
-// Event tells that a watch has fired. The watch is used up.
+func (*Reply_AddWatch) isReply_Result() {}
+
+func (*Reply_RemoveWatches) isReply_Result() {}
+
+func (*Reply_CheckWatches) isReply_Result() {}
+
+func (*Reply_Reconfig) isReply_Result() {}
+
+// Event tells that a watch has fired. A one-shot watch is used up. However many watches of a connection match a change,
+// one event is sent.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What has happened.
@@ -4082,7 +4757,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_zk_v1_zk_proto_msgTypes[54]
+	mi := &file_zk_v1_zk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4094,7 +4769,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_zk_v1_zk_proto_msgTypes[54]
+	mi := &file_zk_v1_zk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4107,7 +4782,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_zk_v1_zk_proto_rawDescGZIP(), []int{54}
+	return file_zk_v1_zk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Event) GetType() EventType {
@@ -4268,7 +4943,7 @@ const file_zk_v1_zk_proto_rawDesc = "" +
 	"\x11MultiReadResponse\x12+\n" +
 	"\aresults\x18\x01 \x03(\v2\x11.zk.v1.ReadResultR\aresults\"<\n" +
 	"\x0eSessionRequest\x12*\n" +
-	"\bcommands\x18\x01 \x03(\v2\x0e.zk.v1.CommandR\bcommands\"\xdc\a\n" +
+	"\bcommands\x18\x01 \x03(\v2\x0e.zk.v1.CommandR\bcommands\"\xd2\t\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04cxid\x18\x01 \x01(\x05R\x04cxid\x121\n" +
 	"\aconnect\x18\x02 \x01(\v2\x15.zk.v1.ConnectRequestH\x00R\aconnect\x12(\n" +
@@ -4294,7 +4969,11 @@ const file_zk_v1_zk_proto_rawDesc = "" +
 	"\x05multi\x18\x15 \x01(\v2\x13.zk.v1.MultiRequestH\x00R\x05multi\x128\n" +
 	"\n" +
 	"multi_read\x18\x16 \x01(\v2\x17.zk.v1.MultiReadRequestH\x00R\tmultiRead\x120\n" +
-	"\bwho_am_i\x18\x17 \x01(\v2\x14.zk.v1.WhoAmIRequestH\x00R\x06whoAmIB\x04\n" +
+	"\bwho_am_i\x18\x17 \x01(\v2\x14.zk.v1.WhoAmIRequestH\x00R\x06whoAmI\x125\n" +
+	"\tadd_watch\x18\x18 \x01(\v2\x16.zk.v1.AddWatchRequestH\x00R\baddWatch\x12D\n" +
+	"\x0eremove_watches\x18\x19 \x01(\v2\x1b.zk.v1.RemoveWatchesRequestH\x00R\rremoveWatches\x12A\n" +
+	"\rcheck_watches\x18\x1a \x01(\v2\x1a.zk.v1.CheckWatchesRequestH\x00R\fcheckWatches\x124\n" +
+	"\breconfig\x18\x1b \x01(\v2\x16.zk.v1.ReconfigRequestH\x00R\breconfigB\x04\n" +
 	"\x02op\"\x90\x01\n" +
 	"\x0eConnectRequest\x12$\n" +
 	"\x0elast_zxid_seen\x18\x01 \x01(\x03R\flastZxidSeen\x12\x1d\n" +
@@ -4314,13 +4993,44 @@ const file_zk_v1_zk_proto_rawDesc = "" +
 	"\vAuthRequest\x12\x16\n" +
 	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12\x12\n" +
 	"\x04auth\x18\x02 \x01(\fR\x04auth\"\x0e\n" +
-	"\fAuthResponse\"x\n" +
+	"\fAuthResponse\"\xcb\x01\n" +
 	"\x11SetWatchesRequest\x12#\n" +
 	"\rrelative_zxid\x18\x01 \x01(\x03R\frelativeZxid\x12\x12\n" +
 	"\x04data\x18\x02 \x03(\tR\x04data\x12\x14\n" +
 	"\x05exist\x18\x03 \x03(\tR\x05exist\x12\x14\n" +
-	"\x05child\x18\x04 \x03(\tR\x05child\"\x14\n" +
-	"\x12SetWatchesResponse\"\x0e\n" +
+	"\x05child\x18\x04 \x03(\tR\x05child\x12\x1e\n" +
+	"\n" +
+	"persistent\x18\x05 \x03(\tR\n" +
+	"persistent\x121\n" +
+	"\x14persistent_recursive\x18\x06 \x03(\tR\x13persistentRecursive\"\x14\n" +
+	"\x12SetWatchesResponse\"N\n" +
+	"\x0fAddWatchRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
+	"\x04mode\x18\x02 \x01(\x0e2\x13.zk.v1.AddWatchModeR\x04mode\"\x12\n" +
+	"\x10AddWatchResponse\"R\n" +
+	"\x14RemoveWatchesRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12&\n" +
+	"\x04type\x18\x02 \x01(\x0e2\x12.zk.v1.WatcherTypeR\x04type\"\x17\n" +
+	"\x15RemoveWatchesResponse\"Q\n" +
+	"\x13CheckWatchesRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12&\n" +
+	"\x04type\x18\x02 \x01(\x0e2\x12.zk.v1.WatcherTypeR\x04type\"\x16\n" +
+	"\x14CheckWatchesResponse\"\xbe\x01\n" +
+	"\x0fReconfigRequest\x12\x1d\n" +
+	"\ajoining\x18\x01 \x01(\tH\x00R\ajoining\x88\x01\x01\x12\x1d\n" +
+	"\aleaving\x18\x02 \x01(\tH\x01R\aleaving\x88\x01\x01\x12$\n" +
+	"\vnew_members\x18\x03 \x01(\tH\x02R\n" +
+	"newMembers\x88\x01\x01\x12\x1f\n" +
+	"\vfrom_config\x18\x04 \x01(\x03R\n" +
+	"fromConfigB\n" +
+	"\n" +
+	"\b_joiningB\n" +
+	"\n" +
+	"\b_leavingB\x0e\n" +
+	"\f_new_members\"G\n" +
+	"\x10ReconfigResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1f\n" +
+	"\x04stat\x18\x02 \x01(\v2\v.zk.v1.StatR\x04stat\"\x0e\n" +
 	"\fCloseRequest\"\x0f\n" +
 	"\rCloseResponse\":\n" +
 	"\x0fSessionResponse\x12'\n" +
@@ -4329,7 +5039,7 @@ const file_zk_v1_zk_proto_rawDesc = "" +
 	"\tconnected\x18\x01 \x01(\v2\x16.zk.v1.ConnectResponseH\x00R\tconnected\x12$\n" +
 	"\x05reply\x18\x02 \x01(\v2\f.zk.v1.ReplyH\x00R\x05reply\x12$\n" +
 	"\x05event\x18\x03 \x01(\v2\f.zk.v1.EventH\x00R\x05eventB\x06\n" +
-	"\x04kind\"\xf2\a\n" +
+	"\x04kind\"\xec\t\n" +
 	"\x05Reply\x12\x12\n" +
 	"\x04cxid\x18\x01 \x01(\x05R\x04cxid\x12\x12\n" +
 	"\x04zxid\x18\x02 \x01(\x03R\x04zxid\x12\x1f\n" +
@@ -4356,7 +5066,11 @@ const file_zk_v1_zk_proto_rawDesc = "" +
 	"\x05multi\x18\x15 \x01(\v2\x14.zk.v1.MultiResponseH\x00R\x05multi\x129\n" +
 	"\n" +
 	"multi_read\x18\x16 \x01(\v2\x18.zk.v1.MultiReadResponseH\x00R\tmultiRead\x121\n" +
-	"\bwho_am_i\x18\x17 \x01(\v2\x15.zk.v1.WhoAmIResponseH\x00R\x06whoAmIB\b\n" +
+	"\bwho_am_i\x18\x17 \x01(\v2\x15.zk.v1.WhoAmIResponseH\x00R\x06whoAmI\x126\n" +
+	"\tadd_watch\x18\x18 \x01(\v2\x17.zk.v1.AddWatchResponseH\x00R\baddWatch\x12E\n" +
+	"\x0eremove_watches\x18\x19 \x01(\v2\x1c.zk.v1.RemoveWatchesResponseH\x00R\rremoveWatches\x12B\n" +
+	"\rcheck_watches\x18\x1a \x01(\v2\x1b.zk.v1.CheckWatchesResponseH\x00R\fcheckWatches\x125\n" +
+	"\breconfig\x18\x1b \x01(\v2\x17.zk.v1.ReconfigResponseH\x00R\breconfigB\b\n" +
 	"\x06result\"U\n" +
 	"\x05Event\x12$\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x10.zk.v1.EventTypeR\x04type\x12\x12\n" +
@@ -4396,7 +5110,17 @@ const file_zk_v1_zk_proto_rawDesc = "" +
 	" CREATE_MODE_EPHEMERAL_SEQUENTIAL\x10\x03\x12\x19\n" +
 	"\x15CREATE_MODE_CONTAINER\x10\x04\x12#\n" +
 	"\x1fCREATE_MODE_PERSISTENT_WITH_TTL\x10\x05\x12.\n" +
-	"*CREATE_MODE_PERSISTENT_SEQUENTIAL_WITH_TTL\x10\x06*\xa9\x01\n" +
+	"*CREATE_MODE_PERSISTENT_SEQUENTIAL_WITH_TTL\x10\x06*V\n" +
+	"\fAddWatchMode\x12\x1d\n" +
+	"\x19ADD_WATCH_MODE_PERSISTENT\x10\x00\x12'\n" +
+	"#ADD_WATCH_MODE_PERSISTENT_RECURSIVE\x10\x01*\xb7\x01\n" +
+	"\vWatcherType\x12\x1c\n" +
+	"\x18WATCHER_TYPE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15WATCHER_TYPE_CHILDREN\x10\x01\x12\x15\n" +
+	"\x11WATCHER_TYPE_DATA\x10\x02\x12\x14\n" +
+	"\x10WATCHER_TYPE_ANY\x10\x03\x12\x1b\n" +
+	"\x17WATCHER_TYPE_PERSISTENT\x10\x04\x12%\n" +
+	"!WATCHER_TYPE_PERSISTENT_RECURSIVE\x10\x05*\xa9\x01\n" +
 	"\tEventType\x12\x1a\n" +
 	"\x16EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17EVENT_TYPE_NODE_CREATED\x10\x01\x12\x1b\n" +
@@ -4431,178 +5155,200 @@ func file_zk_v1_zk_proto_rawDescGZIP() []byte {
 	return file_zk_v1_zk_proto_rawDescData
 }
 
-var file_zk_v1_zk_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_zk_v1_zk_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_zk_v1_zk_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_zk_v1_zk_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_zk_v1_zk_proto_goTypes = []any{
 	(Code)(0),                         // 0: zk.v1.Code
 	(CreateMode)(0),                   // 1: zk.v1.CreateMode
-	(EventType)(0),                    // 2: zk.v1.EventType
-	(*Error)(nil),                     // 3: zk.v1.Error
-	(*Stat)(nil),                      // 4: zk.v1.Stat
-	(*ACL)(nil),                       // 5: zk.v1.ACL
-	(*ACLList)(nil),                   // 6: zk.v1.ACLList
-	(*ClientInfo)(nil),                // 7: zk.v1.ClientInfo
-	(*CreateRequest)(nil),             // 8: zk.v1.CreateRequest
-	(*CreateResponse)(nil),            // 9: zk.v1.CreateResponse
-	(*DeleteRequest)(nil),             // 10: zk.v1.DeleteRequest
-	(*DeleteResponse)(nil),            // 11: zk.v1.DeleteResponse
-	(*ExistsRequest)(nil),             // 12: zk.v1.ExistsRequest
-	(*ExistsResponse)(nil),            // 13: zk.v1.ExistsResponse
-	(*GetRequest)(nil),                // 14: zk.v1.GetRequest
-	(*GetResponse)(nil),               // 15: zk.v1.GetResponse
-	(*SetRequest)(nil),                // 16: zk.v1.SetRequest
-	(*SetResponse)(nil),               // 17: zk.v1.SetResponse
-	(*GetACLRequest)(nil),             // 18: zk.v1.GetACLRequest
-	(*GetACLResponse)(nil),            // 19: zk.v1.GetACLResponse
-	(*SetACLRequest)(nil),             // 20: zk.v1.SetACLRequest
-	(*SetACLResponse)(nil),            // 21: zk.v1.SetACLResponse
-	(*ChildrenRequest)(nil),           // 22: zk.v1.ChildrenRequest
-	(*ChildrenResponse)(nil),          // 23: zk.v1.ChildrenResponse
-	(*AllChildrenNumberRequest)(nil),  // 24: zk.v1.AllChildrenNumberRequest
-	(*AllChildrenNumberResponse)(nil), // 25: zk.v1.AllChildrenNumberResponse
-	(*EphemeralsRequest)(nil),         // 26: zk.v1.EphemeralsRequest
-	(*EphemeralsResponse)(nil),        // 27: zk.v1.EphemeralsResponse
-	(*SyncRequest)(nil),               // 28: zk.v1.SyncRequest
-	(*SyncResponse)(nil),              // 29: zk.v1.SyncResponse
-	(*WhoAmIRequest)(nil),             // 30: zk.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),            // 31: zk.v1.WhoAmIResponse
-	(*CheckRequest)(nil),              // 32: zk.v1.CheckRequest
-	(*MultiOp)(nil),                   // 33: zk.v1.MultiOp
-	(*MultiRequest)(nil),              // 34: zk.v1.MultiRequest
-	(*MultiOpResult)(nil),             // 35: zk.v1.MultiOpResult
-	(*CheckResponse)(nil),             // 36: zk.v1.CheckResponse
-	(*MultiResponse)(nil),             // 37: zk.v1.MultiResponse
-	(*ReadOp)(nil),                    // 38: zk.v1.ReadOp
-	(*MultiReadRequest)(nil),          // 39: zk.v1.MultiReadRequest
-	(*ReadResult)(nil),                // 40: zk.v1.ReadResult
-	(*MultiReadResponse)(nil),         // 41: zk.v1.MultiReadResponse
-	(*SessionRequest)(nil),            // 42: zk.v1.SessionRequest
-	(*Command)(nil),                   // 43: zk.v1.Command
-	(*ConnectRequest)(nil),            // 44: zk.v1.ConnectRequest
-	(*ConnectResponse)(nil),           // 45: zk.v1.ConnectResponse
-	(*PingRequest)(nil),               // 46: zk.v1.PingRequest
-	(*PingResponse)(nil),              // 47: zk.v1.PingResponse
-	(*AuthRequest)(nil),               // 48: zk.v1.AuthRequest
-	(*AuthResponse)(nil),              // 49: zk.v1.AuthResponse
-	(*SetWatchesRequest)(nil),         // 50: zk.v1.SetWatchesRequest
-	(*SetWatchesResponse)(nil),        // 51: zk.v1.SetWatchesResponse
-	(*CloseRequest)(nil),              // 52: zk.v1.CloseRequest
-	(*CloseResponse)(nil),             // 53: zk.v1.CloseResponse
-	(*SessionResponse)(nil),           // 54: zk.v1.SessionResponse
-	(*Answer)(nil),                    // 55: zk.v1.Answer
-	(*Reply)(nil),                     // 56: zk.v1.Reply
-	(*Event)(nil),                     // 57: zk.v1.Event
+	(AddWatchMode)(0),                 // 2: zk.v1.AddWatchMode
+	(WatcherType)(0),                  // 3: zk.v1.WatcherType
+	(EventType)(0),                    // 4: zk.v1.EventType
+	(*Error)(nil),                     // 5: zk.v1.Error
+	(*Stat)(nil),                      // 6: zk.v1.Stat
+	(*ACL)(nil),                       // 7: zk.v1.ACL
+	(*ACLList)(nil),                   // 8: zk.v1.ACLList
+	(*ClientInfo)(nil),                // 9: zk.v1.ClientInfo
+	(*CreateRequest)(nil),             // 10: zk.v1.CreateRequest
+	(*CreateResponse)(nil),            // 11: zk.v1.CreateResponse
+	(*DeleteRequest)(nil),             // 12: zk.v1.DeleteRequest
+	(*DeleteResponse)(nil),            // 13: zk.v1.DeleteResponse
+	(*ExistsRequest)(nil),             // 14: zk.v1.ExistsRequest
+	(*ExistsResponse)(nil),            // 15: zk.v1.ExistsResponse
+	(*GetRequest)(nil),                // 16: zk.v1.GetRequest
+	(*GetResponse)(nil),               // 17: zk.v1.GetResponse
+	(*SetRequest)(nil),                // 18: zk.v1.SetRequest
+	(*SetResponse)(nil),               // 19: zk.v1.SetResponse
+	(*GetACLRequest)(nil),             // 20: zk.v1.GetACLRequest
+	(*GetACLResponse)(nil),            // 21: zk.v1.GetACLResponse
+	(*SetACLRequest)(nil),             // 22: zk.v1.SetACLRequest
+	(*SetACLResponse)(nil),            // 23: zk.v1.SetACLResponse
+	(*ChildrenRequest)(nil),           // 24: zk.v1.ChildrenRequest
+	(*ChildrenResponse)(nil),          // 25: zk.v1.ChildrenResponse
+	(*AllChildrenNumberRequest)(nil),  // 26: zk.v1.AllChildrenNumberRequest
+	(*AllChildrenNumberResponse)(nil), // 27: zk.v1.AllChildrenNumberResponse
+	(*EphemeralsRequest)(nil),         // 28: zk.v1.EphemeralsRequest
+	(*EphemeralsResponse)(nil),        // 29: zk.v1.EphemeralsResponse
+	(*SyncRequest)(nil),               // 30: zk.v1.SyncRequest
+	(*SyncResponse)(nil),              // 31: zk.v1.SyncResponse
+	(*WhoAmIRequest)(nil),             // 32: zk.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),            // 33: zk.v1.WhoAmIResponse
+	(*CheckRequest)(nil),              // 34: zk.v1.CheckRequest
+	(*MultiOp)(nil),                   // 35: zk.v1.MultiOp
+	(*MultiRequest)(nil),              // 36: zk.v1.MultiRequest
+	(*MultiOpResult)(nil),             // 37: zk.v1.MultiOpResult
+	(*CheckResponse)(nil),             // 38: zk.v1.CheckResponse
+	(*MultiResponse)(nil),             // 39: zk.v1.MultiResponse
+	(*ReadOp)(nil),                    // 40: zk.v1.ReadOp
+	(*MultiReadRequest)(nil),          // 41: zk.v1.MultiReadRequest
+	(*ReadResult)(nil),                // 42: zk.v1.ReadResult
+	(*MultiReadResponse)(nil),         // 43: zk.v1.MultiReadResponse
+	(*SessionRequest)(nil),            // 44: zk.v1.SessionRequest
+	(*Command)(nil),                   // 45: zk.v1.Command
+	(*ConnectRequest)(nil),            // 46: zk.v1.ConnectRequest
+	(*ConnectResponse)(nil),           // 47: zk.v1.ConnectResponse
+	(*PingRequest)(nil),               // 48: zk.v1.PingRequest
+	(*PingResponse)(nil),              // 49: zk.v1.PingResponse
+	(*AuthRequest)(nil),               // 50: zk.v1.AuthRequest
+	(*AuthResponse)(nil),              // 51: zk.v1.AuthResponse
+	(*SetWatchesRequest)(nil),         // 52: zk.v1.SetWatchesRequest
+	(*SetWatchesResponse)(nil),        // 53: zk.v1.SetWatchesResponse
+	(*AddWatchRequest)(nil),           // 54: zk.v1.AddWatchRequest
+	(*AddWatchResponse)(nil),          // 55: zk.v1.AddWatchResponse
+	(*RemoveWatchesRequest)(nil),      // 56: zk.v1.RemoveWatchesRequest
+	(*RemoveWatchesResponse)(nil),     // 57: zk.v1.RemoveWatchesResponse
+	(*CheckWatchesRequest)(nil),       // 58: zk.v1.CheckWatchesRequest
+	(*CheckWatchesResponse)(nil),      // 59: zk.v1.CheckWatchesResponse
+	(*ReconfigRequest)(nil),           // 60: zk.v1.ReconfigRequest
+	(*ReconfigResponse)(nil),          // 61: zk.v1.ReconfigResponse
+	(*CloseRequest)(nil),              // 62: zk.v1.CloseRequest
+	(*CloseResponse)(nil),             // 63: zk.v1.CloseResponse
+	(*SessionResponse)(nil),           // 64: zk.v1.SessionResponse
+	(*Answer)(nil),                    // 65: zk.v1.Answer
+	(*Reply)(nil),                     // 66: zk.v1.Reply
+	(*Event)(nil),                     // 67: zk.v1.Event
 }
 var file_zk_v1_zk_proto_depIdxs = []int32{
-	0,  // 0: zk.v1.Error.code:type_name -> zk.v1.Code
-	5,  // 1: zk.v1.ACLList.entries:type_name -> zk.v1.ACL
-	6,  // 2: zk.v1.CreateRequest.acl:type_name -> zk.v1.ACLList
-	1,  // 3: zk.v1.CreateRequest.mode:type_name -> zk.v1.CreateMode
-	4,  // 4: zk.v1.CreateResponse.stat:type_name -> zk.v1.Stat
-	4,  // 5: zk.v1.ExistsResponse.stat:type_name -> zk.v1.Stat
-	4,  // 6: zk.v1.GetResponse.stat:type_name -> zk.v1.Stat
-	4,  // 7: zk.v1.SetResponse.stat:type_name -> zk.v1.Stat
-	5,  // 8: zk.v1.GetACLResponse.acl:type_name -> zk.v1.ACL
-	4,  // 9: zk.v1.GetACLResponse.stat:type_name -> zk.v1.Stat
-	6,  // 10: zk.v1.SetACLRequest.acl:type_name -> zk.v1.ACLList
-	4,  // 11: zk.v1.SetACLResponse.stat:type_name -> zk.v1.Stat
-	4,  // 12: zk.v1.ChildrenResponse.stat:type_name -> zk.v1.Stat
-	7,  // 13: zk.v1.WhoAmIResponse.infos:type_name -> zk.v1.ClientInfo
-	8,  // 14: zk.v1.MultiOp.create:type_name -> zk.v1.CreateRequest
-	10, // 15: zk.v1.MultiOp.delete:type_name -> zk.v1.DeleteRequest
-	16, // 16: zk.v1.MultiOp.set:type_name -> zk.v1.SetRequest
-	32, // 17: zk.v1.MultiOp.check:type_name -> zk.v1.CheckRequest
-	33, // 18: zk.v1.MultiRequest.ops:type_name -> zk.v1.MultiOp
-	0,  // 19: zk.v1.MultiOpResult.code:type_name -> zk.v1.Code
-	9,  // 20: zk.v1.MultiOpResult.create:type_name -> zk.v1.CreateResponse
-	11, // 21: zk.v1.MultiOpResult.delete:type_name -> zk.v1.DeleteResponse
-	17, // 22: zk.v1.MultiOpResult.set:type_name -> zk.v1.SetResponse
-	36, // 23: zk.v1.MultiOpResult.check:type_name -> zk.v1.CheckResponse
-	35, // 24: zk.v1.MultiResponse.results:type_name -> zk.v1.MultiOpResult
-	14, // 25: zk.v1.ReadOp.get:type_name -> zk.v1.GetRequest
-	22, // 26: zk.v1.ReadOp.children:type_name -> zk.v1.ChildrenRequest
-	38, // 27: zk.v1.MultiReadRequest.ops:type_name -> zk.v1.ReadOp
-	0,  // 28: zk.v1.ReadResult.code:type_name -> zk.v1.Code
-	15, // 29: zk.v1.ReadResult.get:type_name -> zk.v1.GetResponse
-	23, // 30: zk.v1.ReadResult.children:type_name -> zk.v1.ChildrenResponse
-	40, // 31: zk.v1.MultiReadResponse.results:type_name -> zk.v1.ReadResult
-	43, // 32: zk.v1.SessionRequest.commands:type_name -> zk.v1.Command
-	44, // 33: zk.v1.Command.connect:type_name -> zk.v1.ConnectRequest
-	46, // 34: zk.v1.Command.ping:type_name -> zk.v1.PingRequest
-	48, // 35: zk.v1.Command.auth:type_name -> zk.v1.AuthRequest
-	50, // 36: zk.v1.Command.set_watches:type_name -> zk.v1.SetWatchesRequest
-	52, // 37: zk.v1.Command.close:type_name -> zk.v1.CloseRequest
-	8,  // 38: zk.v1.Command.create:type_name -> zk.v1.CreateRequest
-	10, // 39: zk.v1.Command.delete:type_name -> zk.v1.DeleteRequest
-	12, // 40: zk.v1.Command.exists:type_name -> zk.v1.ExistsRequest
-	14, // 41: zk.v1.Command.get:type_name -> zk.v1.GetRequest
-	16, // 42: zk.v1.Command.set:type_name -> zk.v1.SetRequest
-	18, // 43: zk.v1.Command.get_acl:type_name -> zk.v1.GetACLRequest
-	20, // 44: zk.v1.Command.set_acl:type_name -> zk.v1.SetACLRequest
-	22, // 45: zk.v1.Command.children:type_name -> zk.v1.ChildrenRequest
-	24, // 46: zk.v1.Command.all_children_number:type_name -> zk.v1.AllChildrenNumberRequest
-	26, // 47: zk.v1.Command.ephemerals:type_name -> zk.v1.EphemeralsRequest
-	28, // 48: zk.v1.Command.sync:type_name -> zk.v1.SyncRequest
-	34, // 49: zk.v1.Command.multi:type_name -> zk.v1.MultiRequest
-	39, // 50: zk.v1.Command.multi_read:type_name -> zk.v1.MultiReadRequest
-	30, // 51: zk.v1.Command.who_am_i:type_name -> zk.v1.WhoAmIRequest
-	55, // 52: zk.v1.SessionResponse.answers:type_name -> zk.v1.Answer
-	45, // 53: zk.v1.Answer.connected:type_name -> zk.v1.ConnectResponse
-	56, // 54: zk.v1.Answer.reply:type_name -> zk.v1.Reply
-	57, // 55: zk.v1.Answer.event:type_name -> zk.v1.Event
-	0,  // 56: zk.v1.Reply.code:type_name -> zk.v1.Code
-	47, // 57: zk.v1.Reply.ping:type_name -> zk.v1.PingResponse
-	49, // 58: zk.v1.Reply.auth:type_name -> zk.v1.AuthResponse
-	51, // 59: zk.v1.Reply.set_watches:type_name -> zk.v1.SetWatchesResponse
-	53, // 60: zk.v1.Reply.close:type_name -> zk.v1.CloseResponse
-	9,  // 61: zk.v1.Reply.create:type_name -> zk.v1.CreateResponse
-	11, // 62: zk.v1.Reply.delete:type_name -> zk.v1.DeleteResponse
-	13, // 63: zk.v1.Reply.exists:type_name -> zk.v1.ExistsResponse
-	15, // 64: zk.v1.Reply.get:type_name -> zk.v1.GetResponse
-	17, // 65: zk.v1.Reply.set:type_name -> zk.v1.SetResponse
-	19, // 66: zk.v1.Reply.get_acl:type_name -> zk.v1.GetACLResponse
-	21, // 67: zk.v1.Reply.set_acl:type_name -> zk.v1.SetACLResponse
-	23, // 68: zk.v1.Reply.children:type_name -> zk.v1.ChildrenResponse
-	25, // 69: zk.v1.Reply.all_children_number:type_name -> zk.v1.AllChildrenNumberResponse
-	27, // 70: zk.v1.Reply.ephemerals:type_name -> zk.v1.EphemeralsResponse
-	29, // 71: zk.v1.Reply.sync:type_name -> zk.v1.SyncResponse
-	37, // 72: zk.v1.Reply.multi:type_name -> zk.v1.MultiResponse
-	41, // 73: zk.v1.Reply.multi_read:type_name -> zk.v1.MultiReadResponse
-	31, // 74: zk.v1.Reply.who_am_i:type_name -> zk.v1.WhoAmIResponse
-	2,  // 75: zk.v1.Event.type:type_name -> zk.v1.EventType
-	42, // 76: zk.v1.ZooKeeperService.Session:input_type -> zk.v1.SessionRequest
-	8,  // 77: zk.v1.ZooKeeperService.Create:input_type -> zk.v1.CreateRequest
-	10, // 78: zk.v1.ZooKeeperService.Delete:input_type -> zk.v1.DeleteRequest
-	12, // 79: zk.v1.ZooKeeperService.Exists:input_type -> zk.v1.ExistsRequest
-	14, // 80: zk.v1.ZooKeeperService.Get:input_type -> zk.v1.GetRequest
-	16, // 81: zk.v1.ZooKeeperService.Set:input_type -> zk.v1.SetRequest
-	18, // 82: zk.v1.ZooKeeperService.GetACL:input_type -> zk.v1.GetACLRequest
-	20, // 83: zk.v1.ZooKeeperService.SetACL:input_type -> zk.v1.SetACLRequest
-	22, // 84: zk.v1.ZooKeeperService.Children:input_type -> zk.v1.ChildrenRequest
-	24, // 85: zk.v1.ZooKeeperService.AllChildrenNumber:input_type -> zk.v1.AllChildrenNumberRequest
-	28, // 86: zk.v1.ZooKeeperService.Sync:input_type -> zk.v1.SyncRequest
-	34, // 87: zk.v1.ZooKeeperService.Multi:input_type -> zk.v1.MultiRequest
-	39, // 88: zk.v1.ZooKeeperService.MultiRead:input_type -> zk.v1.MultiReadRequest
-	30, // 89: zk.v1.ZooKeeperService.WhoAmI:input_type -> zk.v1.WhoAmIRequest
-	54, // 90: zk.v1.ZooKeeperService.Session:output_type -> zk.v1.SessionResponse
-	9,  // 91: zk.v1.ZooKeeperService.Create:output_type -> zk.v1.CreateResponse
-	11, // 92: zk.v1.ZooKeeperService.Delete:output_type -> zk.v1.DeleteResponse
-	13, // 93: zk.v1.ZooKeeperService.Exists:output_type -> zk.v1.ExistsResponse
-	15, // 94: zk.v1.ZooKeeperService.Get:output_type -> zk.v1.GetResponse
-	17, // 95: zk.v1.ZooKeeperService.Set:output_type -> zk.v1.SetResponse
-	19, // 96: zk.v1.ZooKeeperService.GetACL:output_type -> zk.v1.GetACLResponse
-	21, // 97: zk.v1.ZooKeeperService.SetACL:output_type -> zk.v1.SetACLResponse
-	23, // 98: zk.v1.ZooKeeperService.Children:output_type -> zk.v1.ChildrenResponse
-	25, // 99: zk.v1.ZooKeeperService.AllChildrenNumber:output_type -> zk.v1.AllChildrenNumberResponse
-	29, // 100: zk.v1.ZooKeeperService.Sync:output_type -> zk.v1.SyncResponse
-	37, // 101: zk.v1.ZooKeeperService.Multi:output_type -> zk.v1.MultiResponse
-	41, // 102: zk.v1.ZooKeeperService.MultiRead:output_type -> zk.v1.MultiReadResponse
-	31, // 103: zk.v1.ZooKeeperService.WhoAmI:output_type -> zk.v1.WhoAmIResponse
-	90, // [90:104] is the sub-list for method output_type
-	76, // [76:90] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	0,   // 0: zk.v1.Error.code:type_name -> zk.v1.Code
+	7,   // 1: zk.v1.ACLList.entries:type_name -> zk.v1.ACL
+	8,   // 2: zk.v1.CreateRequest.acl:type_name -> zk.v1.ACLList
+	1,   // 3: zk.v1.CreateRequest.mode:type_name -> zk.v1.CreateMode
+	6,   // 4: zk.v1.CreateResponse.stat:type_name -> zk.v1.Stat
+	6,   // 5: zk.v1.ExistsResponse.stat:type_name -> zk.v1.Stat
+	6,   // 6: zk.v1.GetResponse.stat:type_name -> zk.v1.Stat
+	6,   // 7: zk.v1.SetResponse.stat:type_name -> zk.v1.Stat
+	7,   // 8: zk.v1.GetACLResponse.acl:type_name -> zk.v1.ACL
+	6,   // 9: zk.v1.GetACLResponse.stat:type_name -> zk.v1.Stat
+	8,   // 10: zk.v1.SetACLRequest.acl:type_name -> zk.v1.ACLList
+	6,   // 11: zk.v1.SetACLResponse.stat:type_name -> zk.v1.Stat
+	6,   // 12: zk.v1.ChildrenResponse.stat:type_name -> zk.v1.Stat
+	9,   // 13: zk.v1.WhoAmIResponse.infos:type_name -> zk.v1.ClientInfo
+	10,  // 14: zk.v1.MultiOp.create:type_name -> zk.v1.CreateRequest
+	12,  // 15: zk.v1.MultiOp.delete:type_name -> zk.v1.DeleteRequest
+	18,  // 16: zk.v1.MultiOp.set:type_name -> zk.v1.SetRequest
+	34,  // 17: zk.v1.MultiOp.check:type_name -> zk.v1.CheckRequest
+	35,  // 18: zk.v1.MultiRequest.ops:type_name -> zk.v1.MultiOp
+	0,   // 19: zk.v1.MultiOpResult.code:type_name -> zk.v1.Code
+	11,  // 20: zk.v1.MultiOpResult.create:type_name -> zk.v1.CreateResponse
+	13,  // 21: zk.v1.MultiOpResult.delete:type_name -> zk.v1.DeleteResponse
+	19,  // 22: zk.v1.MultiOpResult.set:type_name -> zk.v1.SetResponse
+	38,  // 23: zk.v1.MultiOpResult.check:type_name -> zk.v1.CheckResponse
+	37,  // 24: zk.v1.MultiResponse.results:type_name -> zk.v1.MultiOpResult
+	16,  // 25: zk.v1.ReadOp.get:type_name -> zk.v1.GetRequest
+	24,  // 26: zk.v1.ReadOp.children:type_name -> zk.v1.ChildrenRequest
+	40,  // 27: zk.v1.MultiReadRequest.ops:type_name -> zk.v1.ReadOp
+	0,   // 28: zk.v1.ReadResult.code:type_name -> zk.v1.Code
+	17,  // 29: zk.v1.ReadResult.get:type_name -> zk.v1.GetResponse
+	25,  // 30: zk.v1.ReadResult.children:type_name -> zk.v1.ChildrenResponse
+	42,  // 31: zk.v1.MultiReadResponse.results:type_name -> zk.v1.ReadResult
+	45,  // 32: zk.v1.SessionRequest.commands:type_name -> zk.v1.Command
+	46,  // 33: zk.v1.Command.connect:type_name -> zk.v1.ConnectRequest
+	48,  // 34: zk.v1.Command.ping:type_name -> zk.v1.PingRequest
+	50,  // 35: zk.v1.Command.auth:type_name -> zk.v1.AuthRequest
+	52,  // 36: zk.v1.Command.set_watches:type_name -> zk.v1.SetWatchesRequest
+	62,  // 37: zk.v1.Command.close:type_name -> zk.v1.CloseRequest
+	10,  // 38: zk.v1.Command.create:type_name -> zk.v1.CreateRequest
+	12,  // 39: zk.v1.Command.delete:type_name -> zk.v1.DeleteRequest
+	14,  // 40: zk.v1.Command.exists:type_name -> zk.v1.ExistsRequest
+	16,  // 41: zk.v1.Command.get:type_name -> zk.v1.GetRequest
+	18,  // 42: zk.v1.Command.set:type_name -> zk.v1.SetRequest
+	20,  // 43: zk.v1.Command.get_acl:type_name -> zk.v1.GetACLRequest
+	22,  // 44: zk.v1.Command.set_acl:type_name -> zk.v1.SetACLRequest
+	24,  // 45: zk.v1.Command.children:type_name -> zk.v1.ChildrenRequest
+	26,  // 46: zk.v1.Command.all_children_number:type_name -> zk.v1.AllChildrenNumberRequest
+	28,  // 47: zk.v1.Command.ephemerals:type_name -> zk.v1.EphemeralsRequest
+	30,  // 48: zk.v1.Command.sync:type_name -> zk.v1.SyncRequest
+	36,  // 49: zk.v1.Command.multi:type_name -> zk.v1.MultiRequest
+	41,  // 50: zk.v1.Command.multi_read:type_name -> zk.v1.MultiReadRequest
+	32,  // 51: zk.v1.Command.who_am_i:type_name -> zk.v1.WhoAmIRequest
+	54,  // 52: zk.v1.Command.add_watch:type_name -> zk.v1.AddWatchRequest
+	56,  // 53: zk.v1.Command.remove_watches:type_name -> zk.v1.RemoveWatchesRequest
+	58,  // 54: zk.v1.Command.check_watches:type_name -> zk.v1.CheckWatchesRequest
+	60,  // 55: zk.v1.Command.reconfig:type_name -> zk.v1.ReconfigRequest
+	2,   // 56: zk.v1.AddWatchRequest.mode:type_name -> zk.v1.AddWatchMode
+	3,   // 57: zk.v1.RemoveWatchesRequest.type:type_name -> zk.v1.WatcherType
+	3,   // 58: zk.v1.CheckWatchesRequest.type:type_name -> zk.v1.WatcherType
+	6,   // 59: zk.v1.ReconfigResponse.stat:type_name -> zk.v1.Stat
+	65,  // 60: zk.v1.SessionResponse.answers:type_name -> zk.v1.Answer
+	47,  // 61: zk.v1.Answer.connected:type_name -> zk.v1.ConnectResponse
+	66,  // 62: zk.v1.Answer.reply:type_name -> zk.v1.Reply
+	67,  // 63: zk.v1.Answer.event:type_name -> zk.v1.Event
+	0,   // 64: zk.v1.Reply.code:type_name -> zk.v1.Code
+	49,  // 65: zk.v1.Reply.ping:type_name -> zk.v1.PingResponse
+	51,  // 66: zk.v1.Reply.auth:type_name -> zk.v1.AuthResponse
+	53,  // 67: zk.v1.Reply.set_watches:type_name -> zk.v1.SetWatchesResponse
+	63,  // 68: zk.v1.Reply.close:type_name -> zk.v1.CloseResponse
+	11,  // 69: zk.v1.Reply.create:type_name -> zk.v1.CreateResponse
+	13,  // 70: zk.v1.Reply.delete:type_name -> zk.v1.DeleteResponse
+	15,  // 71: zk.v1.Reply.exists:type_name -> zk.v1.ExistsResponse
+	17,  // 72: zk.v1.Reply.get:type_name -> zk.v1.GetResponse
+	19,  // 73: zk.v1.Reply.set:type_name -> zk.v1.SetResponse
+	21,  // 74: zk.v1.Reply.get_acl:type_name -> zk.v1.GetACLResponse
+	23,  // 75: zk.v1.Reply.set_acl:type_name -> zk.v1.SetACLResponse
+	25,  // 76: zk.v1.Reply.children:type_name -> zk.v1.ChildrenResponse
+	27,  // 77: zk.v1.Reply.all_children_number:type_name -> zk.v1.AllChildrenNumberResponse
+	29,  // 78: zk.v1.Reply.ephemerals:type_name -> zk.v1.EphemeralsResponse
+	31,  // 79: zk.v1.Reply.sync:type_name -> zk.v1.SyncResponse
+	39,  // 80: zk.v1.Reply.multi:type_name -> zk.v1.MultiResponse
+	43,  // 81: zk.v1.Reply.multi_read:type_name -> zk.v1.MultiReadResponse
+	33,  // 82: zk.v1.Reply.who_am_i:type_name -> zk.v1.WhoAmIResponse
+	55,  // 83: zk.v1.Reply.add_watch:type_name -> zk.v1.AddWatchResponse
+	57,  // 84: zk.v1.Reply.remove_watches:type_name -> zk.v1.RemoveWatchesResponse
+	59,  // 85: zk.v1.Reply.check_watches:type_name -> zk.v1.CheckWatchesResponse
+	61,  // 86: zk.v1.Reply.reconfig:type_name -> zk.v1.ReconfigResponse
+	4,   // 87: zk.v1.Event.type:type_name -> zk.v1.EventType
+	44,  // 88: zk.v1.ZooKeeperService.Session:input_type -> zk.v1.SessionRequest
+	10,  // 89: zk.v1.ZooKeeperService.Create:input_type -> zk.v1.CreateRequest
+	12,  // 90: zk.v1.ZooKeeperService.Delete:input_type -> zk.v1.DeleteRequest
+	14,  // 91: zk.v1.ZooKeeperService.Exists:input_type -> zk.v1.ExistsRequest
+	16,  // 92: zk.v1.ZooKeeperService.Get:input_type -> zk.v1.GetRequest
+	18,  // 93: zk.v1.ZooKeeperService.Set:input_type -> zk.v1.SetRequest
+	20,  // 94: zk.v1.ZooKeeperService.GetACL:input_type -> zk.v1.GetACLRequest
+	22,  // 95: zk.v1.ZooKeeperService.SetACL:input_type -> zk.v1.SetACLRequest
+	24,  // 96: zk.v1.ZooKeeperService.Children:input_type -> zk.v1.ChildrenRequest
+	26,  // 97: zk.v1.ZooKeeperService.AllChildrenNumber:input_type -> zk.v1.AllChildrenNumberRequest
+	30,  // 98: zk.v1.ZooKeeperService.Sync:input_type -> zk.v1.SyncRequest
+	36,  // 99: zk.v1.ZooKeeperService.Multi:input_type -> zk.v1.MultiRequest
+	41,  // 100: zk.v1.ZooKeeperService.MultiRead:input_type -> zk.v1.MultiReadRequest
+	32,  // 101: zk.v1.ZooKeeperService.WhoAmI:input_type -> zk.v1.WhoAmIRequest
+	64,  // 102: zk.v1.ZooKeeperService.Session:output_type -> zk.v1.SessionResponse
+	11,  // 103: zk.v1.ZooKeeperService.Create:output_type -> zk.v1.CreateResponse
+	13,  // 104: zk.v1.ZooKeeperService.Delete:output_type -> zk.v1.DeleteResponse
+	15,  // 105: zk.v1.ZooKeeperService.Exists:output_type -> zk.v1.ExistsResponse
+	17,  // 106: zk.v1.ZooKeeperService.Get:output_type -> zk.v1.GetResponse
+	19,  // 107: zk.v1.ZooKeeperService.Set:output_type -> zk.v1.SetResponse
+	21,  // 108: zk.v1.ZooKeeperService.GetACL:output_type -> zk.v1.GetACLResponse
+	23,  // 109: zk.v1.ZooKeeperService.SetACL:output_type -> zk.v1.SetACLResponse
+	25,  // 110: zk.v1.ZooKeeperService.Children:output_type -> zk.v1.ChildrenResponse
+	27,  // 111: zk.v1.ZooKeeperService.AllChildrenNumber:output_type -> zk.v1.AllChildrenNumberResponse
+	31,  // 112: zk.v1.ZooKeeperService.Sync:output_type -> zk.v1.SyncResponse
+	39,  // 113: zk.v1.ZooKeeperService.Multi:output_type -> zk.v1.MultiResponse
+	43,  // 114: zk.v1.ZooKeeperService.MultiRead:output_type -> zk.v1.MultiReadResponse
+	33,  // 115: zk.v1.ZooKeeperService.WhoAmI:output_type -> zk.v1.WhoAmIResponse
+	102, // [102:116] is the sub-list for method output_type
+	88,  // [88:102] is the sub-list for method input_type
+	88,  // [88:88] is the sub-list for extension type_name
+	88,  // [88:88] is the sub-list for extension extendee
+	0,   // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_zk_v1_zk_proto_init() }
@@ -4653,13 +5399,18 @@ func file_zk_v1_zk_proto_init() {
 		(*Command_Multi)(nil),
 		(*Command_MultiRead)(nil),
 		(*Command_WhoAmI)(nil),
+		(*Command_AddWatch)(nil),
+		(*Command_RemoveWatches)(nil),
+		(*Command_CheckWatches)(nil),
+		(*Command_Reconfig)(nil),
 	}
-	file_zk_v1_zk_proto_msgTypes[52].OneofWrappers = []any{
+	file_zk_v1_zk_proto_msgTypes[55].OneofWrappers = []any{}
+	file_zk_v1_zk_proto_msgTypes[60].OneofWrappers = []any{
 		(*Answer_Connected)(nil),
 		(*Answer_Reply)(nil),
 		(*Answer_Event)(nil),
 	}
-	file_zk_v1_zk_proto_msgTypes[53].OneofWrappers = []any{
+	file_zk_v1_zk_proto_msgTypes[61].OneofWrappers = []any{
 		(*Reply_Ping)(nil),
 		(*Reply_Auth)(nil),
 		(*Reply_SetWatches)(nil),
@@ -4678,14 +5429,18 @@ func file_zk_v1_zk_proto_init() {
 		(*Reply_Multi)(nil),
 		(*Reply_MultiRead)(nil),
 		(*Reply_WhoAmI)(nil),
+		(*Reply_AddWatch)(nil),
+		(*Reply_RemoveWatches)(nil),
+		(*Reply_CheckWatches)(nil),
+		(*Reply_Reconfig)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_zk_v1_zk_proto_rawDesc), len(file_zk_v1_zk_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   55,
+			NumEnums:      5,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,7 +36,21 @@ func request(c *zkv1.Command) (session.Request, bool) {
 	case *zkv1.Command_SetWatches:
 		l := op.SetWatches
 		r.Op = znode.OpSetWatches
-		r.Lists = &session.SetWatches{RelativeZxid: l.GetRelativeZxid(), Data: l.GetData(), Exist: l.GetExist(), Child: l.GetChild()}
+		if len(l.GetPersistent())+len(l.GetPersistentRecursive()) > 0 {
+			r.Op = znode.OpSetWatches2
+		}
+		r.Lists = &session.SetWatches{
+			RelativeZxid: l.GetRelativeZxid(), Data: l.GetData(), Exist: l.GetExist(), Child: l.GetChild(),
+			Persistent: l.GetPersistent(), Recursive: l.GetPersistentRecursive(),
+		}
+	case *zkv1.Command_AddWatch:
+		r.Op, r.Path, r.Mode = znode.OpAddWatch, op.AddWatch.GetPath(), int32(op.AddWatch.GetMode())
+	case *zkv1.Command_RemoveWatches:
+		r.Op, r.Path, r.Mode = znode.OpRemoveWatches, op.RemoveWatches.GetPath(), int32(op.RemoveWatches.GetType())
+	case *zkv1.Command_CheckWatches:
+		r.Op, r.Path, r.Mode = znode.OpCheckWatches, op.CheckWatches.GetPath(), int32(op.CheckWatches.GetType())
+	case *zkv1.Command_Reconfig:
+		r.Op, r.Write = znode.OpReconfig, &znode.Request{TTL: -1}
 	case *zkv1.Command_Create:
 		w := create(op.Create)
 		r.Op, r.Write = w.Op, &w

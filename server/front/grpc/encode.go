@@ -43,6 +43,10 @@ const (
 	fieldMulti             = 21
 	fieldMultiRead         = 22
 	fieldWhoAmI            = 23
+	fieldAddWatch          = 24
+	fieldRemoveWatches     = 25
+	fieldCheckWatches      = 26
+	fieldReconfig          = 27
 )
 
 // AppendEvent implements session.Wire.
@@ -99,7 +103,7 @@ func resultField(op znode.Op) protowire.Number {
 		return fieldPing
 	case znode.OpAuth:
 		return fieldAuth
-	case znode.OpSetWatches:
+	case znode.OpSetWatches, znode.OpSetWatches2:
 		return fieldSetWatches
 	case znode.OpCloseSession:
 		return fieldClose
@@ -131,6 +135,14 @@ func resultField(op znode.Op) protowire.Number {
 		return fieldMultiRead
 	case znode.OpWhoAmI:
 		return fieldWhoAmI
+	case znode.OpAddWatch:
+		return fieldAddWatch
+	case znode.OpRemoveWatches:
+		return fieldRemoveWatches
+	case znode.OpCheckWatches:
+		return fieldCheckWatches
+	case znode.OpReconfig:
+		return fieldReconfig
 	}
 	return 0
 }
@@ -143,6 +155,8 @@ func sizeResult(r *session.Reply) int {
 		return sizeBlock(1, sizeStat(&r.Stat))
 	case znode.OpGetData:
 		return sizeGot(r.Data, &r.Stat)
+	case znode.OpReconfig:
+		return sizeText(1, string(r.Data)) + sizeBlock(2, sizeStat(&r.Stat))
 	case znode.OpGetACL:
 		return sizeACL(r.ACL) + sizeBlock(2, sizeStat(&r.Stat))
 	case znode.OpGetChildren2:
@@ -183,6 +197,8 @@ func appendResult(dst []byte, r *session.Reply) []byte {
 		return appendStat(dst, 1, &r.Stat)
 	case znode.OpGetData:
 		return appendGot(dst, r.Data, &r.Stat)
+	case znode.OpReconfig:
+		return appendStat(appendText(dst, 1, string(r.Data)), 2, &r.Stat)
 	case znode.OpGetACL:
 		return appendStat(appendACL(dst, r.ACL), 2, &r.Stat)
 	case znode.OpGetChildren2:

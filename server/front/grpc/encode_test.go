@@ -26,7 +26,15 @@ func modelResult(m *zkv1.Reply, r *session.Reply) {
 		m.Result = &zkv1.Reply_Ping{Ping: &zkv1.PingResponse{}}
 	case znode.OpAuth:
 		m.Result = &zkv1.Reply_Auth{Auth: &zkv1.AuthResponse{}}
-	case znode.OpSetWatches:
+	case znode.OpAddWatch:
+		m.Result = &zkv1.Reply_AddWatch{AddWatch: &zkv1.AddWatchResponse{}}
+	case znode.OpRemoveWatches:
+		m.Result = &zkv1.Reply_RemoveWatches{RemoveWatches: &zkv1.RemoveWatchesResponse{}}
+	case znode.OpCheckWatches:
+		m.Result = &zkv1.Reply_CheckWatches{CheckWatches: &zkv1.CheckWatchesResponse{}}
+	case znode.OpReconfig:
+		m.Result = &zkv1.Reply_Reconfig{Reconfig: &zkv1.ReconfigResponse{Data: r.Data, Stat: modelStat(r.Stat)}}
+	case znode.OpSetWatches, znode.OpSetWatches2:
 		m.Result = &zkv1.Reply_SetWatches{SetWatches: &zkv1.SetWatchesResponse{}}
 	case znode.OpCloseSession:
 		m.Result = &zkv1.Reply_Close{Close: &zkv1.CloseResponse{}}
@@ -120,6 +128,7 @@ var allOps = []znode.Op{
 	znode.OpPing, znode.OpAuth, znode.OpSetWatches, znode.OpCloseSession, znode.OpCreate2, znode.OpCreateContainer,
 	znode.OpCreateTTL, znode.OpDelete, znode.OpExists, znode.OpGetData, znode.OpSetData, znode.OpSetACL, znode.OpGetACL,
 	znode.OpGetChildren2, znode.OpGetAllChildrenNumber, znode.OpGetEphemerals, znode.OpSync, znode.OpWhoAmI, znode.OpMulti, znode.OpMultiRead,
+	znode.OpSetWatches2, znode.OpAddWatch, znode.OpRemoveWatches, znode.OpCheckWatches, znode.OpReconfig,
 }
 
 // dice makes values with a liking for the edges.
