@@ -173,9 +173,10 @@ func (a *applier) one(t *znode.Txn) {
 	r := a.r
 	r.tree.Apply(t, &a.out)
 	if a.out.DigestMismatch {
-		a.mismatches.Add(1)
-		r.log.Error().Str("zxid", zab.Zxid(t.Zxid).String()).
-			Msg("digest mismatch: this server's tree differs from the leader's; remove its state directory and let it resynchronize")
+		if a.mismatches.Add(1)%1000 == 1 { // all that follow differ too
+			r.log.Error().Str("zxid", zab.Zxid(t.Zxid).String()).
+				Msg("digest mismatch: this server's tree differs from the leader's; stop it, remove its data and let it synchronize anew")
+		}
 	}
 	r.state.dirty.add(t, &a.out)
 }

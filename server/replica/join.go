@@ -12,6 +12,9 @@ const maxHeldBytes = 64 << 20
 // maxFlyingBytes bounds what the applier has been handed and has not applied; one transaction may overshoot.
 const maxFlyingBytes = 16 << 20
 
+// maxLookShift bounds the pause between elections: one quantum doubled so often (80 ms).
+const maxLookShift = 3
+
 // stepCore feeds the zab core. Requests prepared before are proposed first, so that the core sees everything in the
 // order in which it happened. What comes of it is absorbed once for all inputs of a run, in Ready.
 func (m *Machine) stepCore(in zab.Input) {
@@ -278,6 +281,9 @@ func (m *Machine) roleChanged(ev zab.RoleChanged) {
 	}
 	m.settle()
 	m.setServing(false)
+	if m.leaving.asked && !m.leaving.on && m.lead != nil {
+		m.leaveSoon() // the leadership ended before it was handed over
+	}
 	m.lead = nil
 	m.learner = learner{}
 	m.role, m.leader, m.epoch = ev.Role, ev.Leader, ev.Epoch
@@ -316,16 +322,21 @@ func (m *Machine) setServing(on bool) {
 	}
 	m.serving = on
 	if on {
+		m.looks, m.lookAt = 0, 0
 		m.refusing = false
 	}
 }
 
-// look starts an election once everything that was issued to the disk is durable (interleavings 3).
+// look starts an election once everything that was issued to the disk is durable (interleavings 3). The first one is
+// held at once; where servers hear different things of each other roles may be chosen and left again without end, so
+// those that follow without any service between them wait a little, and a little longer.
 func (m *Machine) look() bool {
-	if !m.wantLook || !m.core.BarrierPassed() || m.leaving.on {
+	if !m.wantLook || !m.core.BarrierPassed() || m.leaving.on || m.now < m.lookAt {
 		return false
 	}
 	m.wantLook = false
+	m.lookAt = m.now + zab.QuantumLength<<min(m.looks, maxLookShift)
+	m.looks++
 	m.counts.Looking++
 	in := election.Look{
 		Last: m.core.LastLogged(), Current: m.core.Hard().Current, Ensemble: m.core.Ensemble(),

@@ -46,20 +46,10 @@ func (w *logWriter) run() {
 			continue
 		}
 		ops = ops[:0]
-		install := false
 		for _, p := range batch {
 			ops = append(ops, p.ops...)
-			for i := range p.ops {
-				install = install || p.ops[i].Install != nil
-			}
 		}
-		var err error
-		if install {
-			err = w.install(ops)
-		} else {
-			err = w.r.store.Persist(ops)
-		}
-		if err != nil {
+		if err := w.persist(ops); err != nil {
 			w.r.fatal(err)
 			return
 		}
@@ -69,8 +59,6 @@ func (w *logWriter) run() {
 			}
 		}
 		clear(ops)
-		_, last := w.r.store.LogBounds()
-		w.setDurable(last)
 		done := make([]Input, 0, 1)
 		for i, p := range batch {
 			if i+1 < len(batch) && batch[i+1].gen == p.gen {
@@ -82,6 +70,39 @@ func (w *logWriter) run() {
 	}
 }
 
+// persist writes ops in one sync. A switch to a snapshot is written alone: what was issued before it must be durable
+// first, because the state writer may be waiting for that, and the applier for the state writer.
+func (w *logWriter) persist(ops []zab.PersistOp) error {
+	start := 0
+	for i := range ops {
+		if ops[i].Install == nil {
+			continue
+		}
+		if i > start {
+			if err := w.write(ops[start:i]); err != nil {
+				return err
+			}
+		}
+		if err := w.install(ops[i : i+1]); err != nil {
+			return err
+		}
+		start = i + 1
+	}
+	if start == len(ops) {
+		return nil
+	}
+	return w.write(ops[start:])
+}
+
+func (w *logWriter) write(ops []zab.PersistOp) error {
+	if err := w.r.store.Persist(ops); err != nil {
+		return err
+	}
+	_, last := w.r.store.LogBounds()
+	w.setDurable(last)
+	return nil
+}
+
 // install persists a switch to a received snapshot with the applier and the state writer at rest, and swaps the tree:
 // nothing of the old tree may be written into the new state. All client connections have been closed before.
 func (w *logWriter) install(ops []zab.PersistOp) error {
@@ -90,7 +111,7 @@ func (w *logWriter) install(ops []zab.PersistOp) error {
 	defer r.applier.rest.Unlock()
 	r.state.rest.Lock()
 	defer r.state.rest.Unlock()
-	if err := r.store.Persist(ops); err != nil {
+	if err := w.write(ops); err != nil {
 		return err
 	}
 	t := znode.NewTree(r.opts.Tree)

@@ -85,6 +85,8 @@ type Machine struct {
 	conns       map[uint32]*conn
 	nextSession int64
 	parked      []*znode.Request // submitted, neither forwarded nor prepared, in order
+	taking      bool             // takeParked is under way,
+	dropped     map[uint32]bool  // and these connections were closed meanwhile
 	waiting     waitList         // forwarded or prepared, not applied
 	syncing     map[uint32]*held // connections with a sync under way
 	attaches    map[uint64]*attach
@@ -146,7 +148,7 @@ func NewMachine(b Boot) (*Machine, error) {
 	m := &Machine{
 		boot: b, core: core, elect: elect,
 		last: b.Zab.Last, logAfter: b.Zab.Last, committed: b.Zab.Delivered, delivered: b.Zab.Delivered, applied: b.Zab.Delivered,
-		links: map[zab.ServerID]zab.Link{}, conns: map[uint32]*conn{}, syncing: map[uint32]*held{},
+		links: map[zab.ServerID]zab.Link{}, conns: map[uint32]*conn{}, syncing: map[uint32]*held{}, dropped: map[uint32]bool{},
 		attaches: map[uint64]*attach{},
 		wantLook: true, durableLast: b.Zab.Last,
 	}

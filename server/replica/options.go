@@ -56,8 +56,10 @@ const (
 	dirtyBytes      = 8 << 20
 	dirtyInterval   = 100 * time.Millisecond
 	cutInterval     = time.Second
-	touchQuanta     = 3  // quanta between two collections of touched sessions
-	statusQuanta    = 10 // quanta between two publications of the status
+	touchQuanta     = 3               // quanta between two collections of touched sessions
+	statusQuanta    = 10              // quanta between two publications of the status
+	waitingFirst    = 2 * time.Second // without a leader, before it is logged what for it waits
+	waitingRepeat   = 15 * time.Second
 	readBytes       = 1 << 20
 	snapshotPatient = 30 * time.Second // for the state to reach what a snapshot must hold
 )

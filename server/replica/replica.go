@@ -40,6 +40,8 @@ type Replica struct {
 
 	machine      *Machine // these two belong to the loop
 	leadingSince time.Time
+	waitingSince time.Duration // for a leader, since born; zero: not waiting
+	waitingTold  time.Duration
 	inbox        inbox
 	writer       logWriter
 	applier      applier

@@ -15,7 +15,7 @@ import (
 
 // TestScenarios runs the scripts of testdata/replica. Commands:
 //
-//	ensemble n=3                     boots blank servers
+//	ensemble n=3 [limit=8]           boots blank servers; limit: of the zxid counter
 //	run [ms=500]                     everything that can happens, for so long
 //	attach c1 s=1 [as=c2] [bad]      connection c1 at server 1 asks for a session: a new one, or that of c2
 //	again c1                         asks whether c1 still has its session
@@ -39,9 +39,10 @@ func TestScenarios(t *testing.T) {
 			var s *simulation
 			datadriven.RunTest(t, f, func(t *testing.T, d *datadriven.TestData) string {
 				if d.Cmd == "ensemble" {
-					n := 3
+					n, limit := 3, 0
 					d.MaybeScanArgs(t, "n", &n)
-					s = newSimulation(t, n)
+					d.MaybeScanArgs(t, "limit", &limit)
+					s = newSimulation(t, n, uint32(limit))
 				} else {
 					s.t = t
 					s.command(d)
@@ -90,13 +91,7 @@ func (s *simulation) command(d *datadriven.TestData) {
 	case "restart":
 		s.boot(id)
 	case "cutlog":
-		x, dk := s.nodes[id-1], s.disks[id-1]
-		z := zab.Zxid(x.tree.Applied())
-		dk.state, dk.applied, dk.base = copyTree(x.tree), z, z
-		for len(dk.log) > 0 && dk.log[0].Zxid <= z {
-			dk.log = dk.log[1:]
-		}
-		s.push(id, Core{zab.LogBase{Base: z}})
+		s.cutLog(id)
 	case "drop":
 		c := s.client(d.CmdArgs[0].Key)
 		c.closed = true

@@ -31,6 +31,9 @@ type simulation struct {
 	snaps   map[string]*simSnap
 	out     bytes.Buffer
 	process zab.ID
+	limit   uint32 // of the counter; zero: the usual
+	watch   *history
+	redial  map[[2]int]time.Duration
 }
 
 // simDisk is what survives a crash.
@@ -96,10 +99,11 @@ type simConn struct {
 	closed   bool
 	name     string
 	ops      map[uint64]string
+	order    []uint64 // random runs: seqs that are not answered, in order
 }
 
-func newSimulation(t *testing.T, n int) *simulation {
-	s := &simulation{t: t, n: n, links: map[[2]int]*simLink{}, conns: map[uint32]*simConn{}, snaps: map[string]*simSnap{}, process: 100}
+func newSimulation(t *testing.T, n int, limit uint32) *simulation {
+	s := &simulation{t: t, n: n, limit: limit, links: map[[2]int]*simLink{}, redial: map[[2]int]time.Duration{}, conns: map[uint32]*simConn{}, snaps: map[string]*simSnap{}, process: 100}
 	s.disks, s.nodes, s.seqs = make([]*simDisk, n), make([]*simNode, n), make([]uint64, n)
 	for i := range n {
 		s.disks[i] = &simDisk{state: znode.NewTree(znode.Options{})}
@@ -168,6 +172,7 @@ func (s *simulation) boot(id int) {
 			Options: zab.Options{
 				InitLimit: 10 * time.Second, SyncLimit: 5 * time.Second, SilenceLimit: time.Second,
 				Heartbeat: 50 * time.Millisecond, Lease: 600 * time.Millisecond,
+				CounterLimit: s.limit,
 			},
 		},
 		Election: election.Boot{
@@ -248,6 +253,7 @@ func (s *simulation) run(quanta int) {
 	for range quanta {
 		s.drain()
 		s.now += zab.QuantumLength
+		s.dial()
 		for _, x := range s.nodes {
 			if x != nil {
 				x.in = append(x.in, Quantum{Now: s.now})
@@ -257,10 +263,30 @@ func (s *simulation) run(quanta int) {
 	s.drain()
 }
 
+// dial makes the links again that a server has cut.
+func (s *simulation) dial() {
+	for a := 1; a <= s.n; a++ {
+		for b := a + 1; b <= s.n; b++ {
+			at, ok := s.redial[key(a, b)]
+			if !ok || s.now < at {
+				continue
+			}
+			delete(s.redial, key(a, b))
+			if s.nodes[a-1] != nil && s.nodes[b-1] != nil && s.links[key(a, b)] == nil {
+				s.connect(a, b)
+			}
+		}
+	}
+}
+
 // drain goes round until nothing moves any more.
 func (s *simulation) drain() {
-	for moved := true; moved; {
+	rounds := 0
+	for moved := true; moved; rounds++ {
 		moved = false
+		if rounds > 5000 {
+			s.t.Fatalf("no end of messages without time passing:\n%s", s.out.String())
+		}
 		for _, x := range s.nodes {
 			if x != nil {
 				moved = s.turn(x) || moved
@@ -392,6 +418,9 @@ func (s *simulation) apply(x *simNode, w work) {
 		if a.DigestMismatch {
 			s.t.Fatalf("server %d: digest mismatch at %#x", x.id, t.Zxid)
 		}
+		if s.watch != nil {
+			s.watch.applied(x.id, t, &a)
+		}
 		if t.Origin.Instance == uint64(x.process) && t.Origin.Server == uint64(x.id) {
 			rep.Own = append(rep.Own, t.Origin.Seq)
 			s.complete(x, t, &a, &rep)
@@ -421,6 +450,7 @@ func (s *simulation) releaseSyncs(x *simNode) {
 	for len(x.syncs) > 0 && int64(x.syncs[0].Index) <= x.tree.Applied() {
 		if c := s.conns[x.syncs[0].Conn]; c != nil && !c.closed {
 			s.printf("%s: sync done", c.name)
+			s.answered(c, x.syncs[0].Seq)
 		}
 		x.syncs = x.syncs[1:]
 	}
@@ -441,6 +471,10 @@ func (s *simulation) complete(x *simNode, t *znode.Txn, a *znode.Applied, rep *A
 		return
 	}
 	op := c.ops[t.Origin.Seq]
+	s.answered(c, t.Origin.Seq)
+	if s.watch != nil && a.Result.Code == znode.OK {
+		s.watch.acked[t.Op.Path] = true
+	}
 	res := "ok"
 	if a.Result.Code != znode.OK {
 		res = fmt.Sprintf("error %d", a.Result.Code)
@@ -451,6 +485,28 @@ func (s *simulation) complete(x *simNode, t *znode.Txn, a *znode.Applied, rep *A
 	if a.Ended != 0 && a.Ended == c.session {
 		c.closed = true
 	}
+}
+
+// answered checks that a connection is answered in order (S3).
+func (s *simulation) answered(c *simConn, seq uint64) {
+	if s.watch == nil {
+		return
+	}
+	if len(c.order) == 0 || c.order[0] != seq {
+		s.watch.fail("%s: answer to %d (%s), want %v", c.name, seq, c.ops[seq], c.order)
+	}
+	c.order = c.order[1:]
+}
+
+// cutLog makes the state durable up to what is applied and drops the log up to there.
+func (s *simulation) cutLog(id int) {
+	x, d := s.nodes[id-1], s.disks[id-1]
+	z := zab.Zxid(x.tree.Applied())
+	d.state, d.applied, d.base = copyTree(x.tree), z, z
+	for len(d.log) > 0 && d.log[0].Zxid <= z {
+		d.log = d.log[1:]
+	}
+	s.push(id, Core{zab.LogBase{Base: z}})
 }
 
 func (s *simulation) attached(a Attached) {
@@ -520,9 +576,9 @@ func (s *simulation) perform(x *simNode, e *Effects) {
 		s.snapshot(x, ev)
 	}
 	for _, c := range e.Cut {
-		s.cut(x.id, int(c.Link.Peer))
-		if s.nodes[c.Link.Peer-1] != nil {
-			s.connect(x.id, int(c.Link.Peer))
+		if l := s.links[key(x.id, int(c.Link.Peer))]; l != nil && l.inc == c.Link.Incarnation {
+			s.cut(x.id, int(c.Link.Peer))
+			s.redial[key(x.id, int(c.Link.Peer))] = s.now + 50*time.Millisecond
 		}
 	}
 	for _, n := range e.Notices {

@@ -61,12 +61,38 @@ func (r *Replica) publish() {
 		r.leadingSince = time.Now()
 	}
 	s.LeadingSince = r.leadingSince
+	r.whoWaits(&s)
 	least := s.Delivered
 	for _, l := range s.Zab.Learners {
 		least = min(least, l.Match)
 	}
 	r.state.minCursor.Store(uint64(least))
 	r.status.Store(&s)
+}
+
+// whoWaits logs now and then, while there is no leader, which voters are waited for.
+func (r *Replica) whoWaits(s *Status) {
+	now := time.Since(r.born)
+	switch {
+	case s.Serving:
+		r.waitingSince = 0
+	case r.waitingSince == 0:
+		r.waitingSince, r.waitingTold = now, now-waitingRepeat+waitingFirst
+	case s.Role == zab.Looking && now-r.waitingTold >= waitingRepeat:
+		r.waitingTold = now
+		unheard, uncounted := r.machine.elect.Waiting()
+		r.log.Warn().Uints64("unheard", ids(unheard)).Uints64("not_counted", ids(uncounted)).
+			Bool("blank", r.Ensemble() == 0).Dur("for", now-r.waitingSince).
+			Msg("no leader: a quorum of voters that count is waited for")
+	}
+}
+
+func ids(in []zab.ServerID) []uint64 {
+	out := make([]uint64, len(in))
+	for i, id := range in {
+		out[i] = uint64(id)
+	}
+	return out
 }
 
 func (m *Machine) status() Status {

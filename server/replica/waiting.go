@@ -89,10 +89,18 @@ func (m *Machine) submit(in Requests) {
 // takeParked calls f for what may be sent on now, in order, as long as more says so; what stands behind a sync is held
 // back.
 func (m *Machine) takeParked(more func() bool, f func(r *znode.Request)) {
+	m.taking = true
+	defer func() {
+		m.taking = false
+		clear(m.dropped)
+	}()
 	for len(m.parked) > 0 {
 		rs := m.parked
 		m.parked = nil
 		for i, r := range rs {
+			if len(m.dropped) > 0 && m.dropped[r.Origin.Conn] {
+				continue // closed while these were taken: nothing behind a refused write may run
+			}
 			if !more() {
 				m.parked = append(rs[i:], m.parked...)
 				return
@@ -193,6 +201,9 @@ func (m *Machine) forget(conns map[uint32]bool) {
 	}
 	m.waiting.trim()
 	for conn := range conns {
+		if m.taking {
+			m.dropped[conn] = true
+		}
 		delete(m.conns, conn)
 		delete(m.syncing, conn)
 	}
