@@ -28,6 +28,9 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 	default:
 		out.Result = t.applyOp(txn, &txn.Op, out)
 	}
+	if len(t.charges) > 0 {
+		t.settle(out)
+	}
 	if !txn.Failed() {
 		t.raiseTicket(txn, out)
 	}
@@ -89,6 +92,7 @@ func (t *Tree) applyCreate(txn *Txn, op *TxnOp, out *Applied) OpResult {
 		owner: op.Owner, acl: t.intern(op.ACL),
 	}
 	t.attach(op.Path, n)
+	t.charge(op.Path, 1, int64(len(op.Data)), op.Data)
 	out.Events = append(out.Events,
 		Event{Type: EventCreated, Path: op.Path, ACL: n.acl.entries},
 		Event{Type: EventChildrenChanged, Path: parentPath, ACL: parent.acl.entries})
@@ -105,6 +109,7 @@ func (t *Tree) applyDelete(txn *Txn, path string, out *Applied) {
 	acl := n.acl.entries
 
 	t.detach(path, n)
+	t.charge(path, -1, -int64(len(n.data)), nil)
 	t.sums.sub(t.digestOf(parentPath, &parent.meta))
 	parent.pzxid = max(parent.pzxid, txn.Zxid)
 	t.sums.add(t.digestOf(parentPath, &parent.meta))
@@ -119,6 +124,7 @@ func (t *Tree) applySetData(txn *Txn, op *TxnOp, out *Applied) OpResult {
 	t.require(txn, n != nil, "setData of a missing node")
 	t.sums.sub(t.digestOf(op.Path, &n.meta))
 	t.dataSize += int64(len(op.Data) - len(n.data))
+	t.charge(op.Path, 0, int64(len(op.Data)-len(n.data)), op.Data)
 	n.data, n.size, n.sum = op.Data, sizeOf(op.Data), sumContent(op.Path, op.Data)
 	n.version, n.mzxid, n.mtime = op.Version, txn.Zxid, txn.Time
 	t.sums.add(t.digestOf(op.Path, &n.meta))

@@ -32,15 +32,22 @@ type digester struct{ stat [60]byte }
 // digestOf gives what a node adds to both sums.
 //
 // Tree is ZooKeeper's: CRC-32 over path, data and 60 bytes of stat; nothing for what lies below /zookeeper. State is
-// ours: it covers every node but the configuration node, which each server sets for itself.
+// ours: it covers every node but the configuration node, which each server sets for itself, and of the stats of quotas
+// all but the data.
 func (g *digester) digestOf(path string, m *meta) (d Digests) {
 	if path == ConfigPath {
 		return d
 	}
-	d.State = m.stateHash(len(path))
 	if strings.HasPrefix(path, SystemPath+"/") {
+		if _, part := quotaNode(path); part == statsNode {
+			without := *m // its data change in place, without a transaction of their own
+			without.size, without.sum = 0, sumContent(path, nil)
+			m = &without
+		}
+		d.State = m.stateHash(len(path))
 		return d
 	}
+	d.State = m.stateHash(len(path))
 	b, be := &g.stat, binary.BigEndian
 	be.PutUint64(b[0:], uint64(m.czxid))
 	be.PutUint64(b[8:], uint64(m.mzxid))

@@ -65,6 +65,7 @@ func (t *Tree) Load(r NodeRecord) error {
 	n := &node{data: r.Data}
 	n.setRecord(&r, t.intern(r.ACL))
 	t.attach(r.Path, n)
+	t.loadQuota(r.Path, r.Data)
 	return nil
 }
 

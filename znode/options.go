@@ -9,6 +9,9 @@ type Options struct {
 	// SkipACL allows everything to everybody (skipACL=yes). Lists are still checked for form when they are set.
 	SkipACL bool
 
+	// EnforceQuota makes the hard limits of quotas count (zookeeper.enforceQuota). What is used is counted in any case.
+	EnforceQuota bool
+
 	// SuperDigest is the digest id "user:base64" of the super user
 	// (zookeeper.DigestAuthenticationProvider.superDigest). Empty: there is none.
 	SuperDigest string

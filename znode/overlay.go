@@ -1,5 +1,10 @@
 package znode
 
+import (
+	"cmp"
+	"slices"
+)
+
 // record is the pending state of one path: absolute, as the transaction zxid leaves it.
 type record struct {
 	meta
@@ -40,6 +45,11 @@ type overlay struct {
 	queue      []touched               // zxids ascending
 	head       int                     // of queue
 	sums       Digests                 // after the last prepared transaction, while anything is pending
+
+	quotas        map[string]*pendingQuota
+	quotaLen      int // no key of quotas is longer
+	charges       []charge
+	touchedQuotas []string // by the present transaction
 
 	digester
 	buf  []byte    // for findACL
@@ -158,6 +168,7 @@ func (o *overlay) create(path, parent string, m *meta, counter int32, zxid int64
 func (o *overlay) remove(path string, zxid int64) {
 	r := o.touch(path, zxid)
 	o.sums.sub(o.digestOf(path, &r.meta))
+	o.charge(path, -1, -int64(max(r.size, 0)), nil)
 	r.meta, r.gone = meta{}, true
 	parent, _ := split(path)
 	o.change(parent, zxid, func(p *meta) {
@@ -187,7 +198,8 @@ func (o *overlay) setSession(s Session, gone bool, zxid int64) {
 	}
 }
 
-// removeSession takes a session's nodes and the session away. The order is of no consequence here.
+// removeSession takes a session's nodes and the session away. The order is of no consequence but to quotas, which see
+// it as the tree will: by path.
 func (o *overlay) removeSession(s Session, zxid int64) {
 	for path := range o.tree.ephemerals[s.ID] {
 		o.removeOwned(path, s.ID, zxid)
@@ -195,6 +207,7 @@ func (o *overlay) removeSession(s Session, zxid int64) {
 	for _, p := range o.ephemerals[s.ID] {
 		o.removeOwned(p.path, s.ID, zxid)
 	}
+	slices.SortFunc(o.charges, func(a, b charge) int { return cmp.Compare(a.path, b.path) })
 	o.setSession(s, true, zxid)
 }
 
@@ -207,6 +220,9 @@ func (o *overlay) removeOwned(path string, owner, zxid int64) {
 
 // applied drops the records of transactions up to zxid.
 func (o *overlay) applied(zxid int64) {
+	if len(o.quotas) > 0 {
+		o.dropQuotas(zxid)
+	}
 	for o.head < len(o.queue) && o.queue[o.head].zxid <= zxid {
 		t := &o.queue[o.head]
 		switch {
@@ -279,6 +295,7 @@ func (o *overlay) dropLayer(l layer) {
 			}
 		}
 	}
+	o.dropCharges()
 	clear(o.queue[l.queued:])
 	o.queue, o.sums = o.queue[:l.queued], l.sums
 	o.keepLayer()

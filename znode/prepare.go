@@ -40,6 +40,9 @@ func (p *Preparer) Prepare(r *Request, zxid, nowMs int64) *Txn {
 		txn.Type, txn.Requested, txn.Err = OpError, r.Op, c
 		txn.Op = TxnOp{}
 	}
+	if len(p.charges) > 0 {
+		p.settleQuotas(zxid)
+	}
 	txn.Digest = p.sums
 	return txn
 }

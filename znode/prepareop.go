@@ -101,6 +101,9 @@ func (p *Preparer) create(req, r *Request, txn *Txn, out *TxnOp) Code {
 	if p.opts.ownerKind(parent.owner) == ownerSession {
 		return NoChildrenForEphemerals
 	}
+	if c := p.checkQuota(path, 1, int64(len(r.Data))); c != OK {
+		return c
+	}
 	list := p.tree.findACL(acl, &p.buf)
 	out.Path, out.Data, out.ACL = path, r.Data, list.entries
 	out.Owner, out.Version = newOwner(req.Session, r), parent.counter+1
@@ -108,6 +111,7 @@ func (p *Preparer) create(req, r *Request, txn *Txn, out *TxnOp) Code {
 		czxid: txn.Zxid, mzxid: txn.Zxid, pzxid: txn.Zxid, ctime: txn.Time, mtime: txn.Time,
 		owner: out.Owner, size: sizeOf(r.Data), sum: sumContent(path, r.Data), acl: list,
 	}, out.Version, txn.Zxid)
+	p.charge(path, 1, int64(len(r.Data)), r.Data)
 	return OK
 }
 
@@ -185,12 +189,17 @@ func (p *Preparer) mortal(n *meta, nowMs int64) bool {
 
 func (p *Preparer) setData(req, r *Request, txn *Txn, out *TxnOp) Code {
 	n, c := p.existing(req, r, PermWrite)
-	switch {
-	case c != OK:
+	if c != OK {
 		return c
-	case !versionMatches(r.Version, n.version):
+	}
+	delta := int64(len(r.Data)) - int64(max(n.size, 0))
+	if c := p.checkQuota(r.Path, 0, delta); c != OK {
+		return c
+	}
+	if !versionMatches(r.Version, n.version) {
 		return BadVersion
 	}
+	p.charge(r.Path, 0, delta, r.Data)
 	out.Path, out.Data, out.Version = r.Path, r.Data, n.version+1
 	p.change(r.Path, txn.Zxid, func(n *meta) {
 		n.size, n.sum = sizeOf(r.Data), sumContent(r.Path, r.Data)

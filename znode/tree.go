@@ -19,6 +19,11 @@ type Tree struct {
 
 	mortals map[string]struct{} // paths of containers and TTL nodes
 
+	quotas   map[string]*quota // by the path that they are for
+	quotaLen int               // no key is longer
+	charges  []charge          // of the present transaction
+	touched  []string          // quotas that it touched
+
 	applied  int64
 	sums     Digests
 	dataSize int64 // bytes of all paths and data
@@ -45,6 +50,7 @@ func NewTree(o Options) *Tree {
 		sessions:   make(map[int64]*Session),
 		ephemerals: make(map[int64]map[string]struct{}),
 		mortals:    make(map[string]struct{}),
+		quotas:     make(map[string]*quota),
 	}
 	t.open = newACLList(openACL, appendACL(nil, openACL))
 	t.open.refs = 1
