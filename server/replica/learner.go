@@ -115,23 +115,10 @@ func (m *Machine) fromLeader(l zab.Link, msg peer.Message) {
 // What it took it has committed before it says so (architecture 4.9).
 func (m *Machine) handedBack(last uint64) {
 	m.learner.handOver = true
-	items := m.waiting.all()
-	n := 0
-	for i, x := range items {
-		if x.req.Origin.Seq == last {
-			n = i + 1
-		}
+	taken, back := m.waiting.split(last)
+	for i := range taken {
+		taken[i].fated = true
 	}
-	var back []*znode.Request
-	for i := range items {
-		items[i].fated = true
-		if i >= n {
-			back = append(back, items[i].req)
-		}
-	}
-	if last == 0 {
-		n = 0
-	}
-	m.waiting.reset(items[:n:n])
+	m.waiting.reset(taken)
 	m.repark(back)
 }

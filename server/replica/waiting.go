@@ -69,6 +69,27 @@ func (w *waitList) all() []waiting {
 	return out
 }
 
+// split parts what waits behind the request with that origin seq. That one may be done, its connection having been
+// closed while others wait before it; when it is not there at all, it and everything before it have completed.
+func (w *waitList) split(last uint64) (upTo []waiting, behind []*znode.Request) {
+	at := w.head - 1
+	for i := w.head; i < len(w.items); i++ {
+		if w.items[i].req.Origin.Seq == last {
+			at = i
+		}
+	}
+	for i := w.head; i < len(w.items); i++ {
+		switch x := w.items[i]; {
+		case x.done:
+		case i <= at:
+			upTo = append(upTo, x)
+		default:
+			behind = append(behind, x.req)
+		}
+	}
+	return upTo, behind
+}
+
 func (w *waitList) reset(items []waiting) { w.items, w.head = items, 0 }
 
 // held is what a connection has sent behind a sync that is under way. It is sent on when the sync's index is known: so
