@@ -61,7 +61,7 @@ func TestFixACL(t *testing.T) {
 		if want == nil && c.code == OK {
 			want = c.acl
 		}
-		if got, code := fixACL(c.acl, c.auth); code != c.code || !slices.Equal(got, want) {
+		if got, code := new(Options).fixACL(c.acl, c.auth); code != c.code || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %d", c.name, got, code)
 		}
 	}
@@ -77,7 +77,7 @@ func TestAuthExpansionIsBounded(t *testing.T) {
 	for i := range int32(1000) {
 		acl = append(acl, ACL{Perms: i, Scheme: "auth"})
 	}
-	if got, c := fixACL(acl, auth); c != InvalidACL {
+	if got, c := new(Options).fixACL(acl, auth); c != InvalidACL {
 		t.Errorf("%d entries, %d", len(got), c)
 	}
 }
@@ -108,6 +108,14 @@ func TestAllowed(t *testing.T) {
 		{name: "ip all", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "0.0.0.0/0"}}, auth: bob, want: true},
 		{name: "ip other", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "127.0.0.2"}}, auth: bob},
 		{name: "ip family", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "::/0"}}, auth: bob},
+		{name: "x509", o: Options{X509: true}, acl: []ACL{{Perms: 1, Scheme: "x509", ID: "CN=a"}}, auth: []AuthID{{"x509", "CN=a"}}, want: true},
+		{name: "x509 other", o: Options{X509: true, SASL: true}, acl: []ACL{{Perms: 1, Scheme: "x509", ID: "CN=a"}}, auth: []AuthID{{"x509", "CN=b"}, {"sasl", "CN=a"}}},
+		{name: "x509 super user", o: Options{X509: true, X509SuperUser: "CN=root"}, acl: []ACL{{Perms: 1, Scheme: "x509", ID: "CN=a"}}, auth: []AuthID{{"x509", "CN=root"}}, want: true},
+		{name: "sasl", o: Options{SASL: true}, acl: []ACL{{Perms: 1, Scheme: "sasl", ID: "bob"}}, auth: []AuthID{{"sasl", "bob"}}, want: true},
+		{name: "sasl not configured", acl: []ACL{{Perms: 1, Scheme: "sasl", ID: "bob"}}, auth: []AuthID{{"sasl", "bob"}}},
+		{name: "sasl other", o: Options{SASL: true}, acl: []ACL{{Perms: 1, Scheme: "sasl", ID: "bob"}}, auth: []AuthID{{"sasl", "amy"}}},
+		{name: "sasl super", o: Options{SASL: true}, acl: []ACL{{Perms: 1, Scheme: "sasl", ID: "bob"}}, auth: []AuthID{{"sasl", "super"}}, want: true},
+		{name: "sasl anybody", o: Options{SASL: true, AnySASLUser: "all"}, acl: []ACL{{Perms: 1, Scheme: "sasl", ID: "all"}}, auth: []AuthID{{"sasl", "amy"}}, want: true},
 		{name: "ip6", acl: []ACL{{Perms: 1, Scheme: "ip", ID: "fe80::/10"}}, auth: []AuthID{{"ip", "fe81::2"}}, want: true},
 	} {
 		if got := c.o.allowed(c.acl, PermRead, c.auth); got != c.want {

@@ -9,6 +9,8 @@ const (
 	schemeDigest = "digest"
 	schemeIP     = "ip"
 	schemeSuper  = "super"
+	schemeX509   = "x509"
+	schemeSASL   = "sasl"
 	idAnyone     = "anyone"
 )
 
@@ -37,14 +39,14 @@ func (o *Options) allowed(acl []ACL, perms int32, auth []AuthID) bool {
 		}
 	}
 	for i := range acl {
-		if acl[i].Perms&perms != 0 && matchesAny(&acl[i], auth) {
+		if acl[i].Perms&perms != 0 && o.matchesAny(&acl[i], auth) {
 			return true
 		}
 	}
 	return false
 }
 
-func matchesAny(a *ACL, auth []AuthID) bool {
+func (o *Options) matchesAny(a *ACL, auth []AuthID) bool {
 	for i := range auth {
 		if auth[i].Scheme != a.Scheme {
 			continue
@@ -58,13 +60,21 @@ func matchesAny(a *ACL, auth []AuthID) bool {
 			if ipMatches(a.ID, auth[i].ID) {
 				return true
 			}
+		case schemeX509:
+			if o.X509 && (auth[i].ID == a.ID || o.X509SuperUser != "" && auth[i].ID == o.X509SuperUser) {
+				return true
+			}
+		case schemeSASL:
+			if o.SASL && (auth[i].ID == a.ID || auth[i].ID == schemeSuper || o.AnySASLUser != "" && a.ID == o.AnySASLUser) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
 // fixACL checks a list that a client supplied and resolves the scheme auth. The result may be the list itself.
-func fixACL(acl []ACL, auth []AuthID) ([]ACL, Code) {
+func (o *Options) fixACL(acl []ACL, auth []AuthID) ([]ACL, Code) {
 	if len(acl) == 0 {
 		return nil, InvalidACL
 	}
@@ -80,24 +90,31 @@ func fixACL(acl []ACL, auth []AuthID) ([]ACL, Code) {
 		case a.Scheme == schemeAuth:
 			n := len(fixed)
 			for _, id := range auth {
-				if id.Scheme == schemeDigest {
+				if o.authenticates(id.Scheme) {
 					fixed = append(fixed, ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.ID})
 				}
 			}
 			if len(fixed) == n || len(fixed) > maxExpanded {
 				return nil, InvalidACL
 			}
-		case a.IDNull && (a.Scheme == schemeWorld || a.Scheme == schemeDigest || a.Scheme == schemeIP):
+		case a.IDNull && (a.Scheme == schemeWorld || a.Scheme == schemeIP || o.authenticates(a.Scheme)):
 			return nil, MarshallingError // a null reference in ZooKeeper
 		case a.Scheme == schemeWorld && a.ID == idAnyone,
 			a.Scheme == schemeDigest && validDigestID(a.ID),
-			a.Scheme == schemeIP && validIPID(a.ID):
+			a.Scheme == schemeIP && validIPID(a.ID),
+			a.Scheme == schemeX509 && o.X509 && validDN(a.ID),
+			a.Scheme == schemeSASL && o.SASL && validPrincipal(a.ID):
 			fixed = append(fixed, a)
 		default:
 			return nil, InvalidACL
 		}
 	}
 	return fixed, OK
+}
+
+// authenticates says that an id of the scheme proves who somebody is, and that its provider is configured.
+func (o *Options) authenticates(scheme string) bool {
+	return scheme == schemeDigest || scheme == schemeX509 && o.X509 || scheme == schemeSASL && o.SASL
 }
 
 // withoutDuplicates drops exact repetitions and keeps the order.

@@ -42,7 +42,7 @@ func WhoAmI(auth []AuthID) []AuthID {
 		switch id.Scheme {
 		case schemeDigest:
 			out[i].ID, _, _ = strings.Cut(id.ID, ":")
-		case schemeIP:
+		case schemeIP, schemeX509, schemeSASL:
 			out[i].ID = id.ID
 		}
 	}

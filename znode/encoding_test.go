@@ -67,7 +67,7 @@ func TestTxnEncoding(t *testing.T) {
 		if _, err := DecodeTxn(append(b, 0)); err == nil {
 			t.Error("a byte too many decodes")
 		}
-		if got.Op.Data != nil && len(got.Op.Data) > 0 {
+		if len(got.Op.Data) > 0 {
 			for i := range b {
 				b[i] = 0xee
 			}

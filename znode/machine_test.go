@@ -188,7 +188,6 @@ type prepared struct {
 	req     *Request
 	results []OpResult
 	whole   Code
-	stats   map[string]Stat
 }
 
 func newPipeline(o Options) *pipeline {

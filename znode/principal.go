@@ -1,0 +1,87 @@
+package znode
+
+import "strings"
+
+// validPrincipal is ZooKeeper's check of an id of the scheme sasl: anything without an @, or a Kerberos name, which is
+// service[/host]@realm. Each part may be empty.
+func validPrincipal(id string) bool {
+	name, realm, found := strings.Cut(id, "@")
+	return !found || !strings.ContainsAny(realm, "/@") && strings.Count(name, "/") <= 1
+}
+
+// attributeTypes are the keywords that Java's distinguished names know besides object identifiers.
+var attributeTypes = map[string]bool{
+	"CN": true, "C": true, "L": true, "S": true, "ST": true, "O": true, "OU": true, "T": true, "IP": true, "STREET": true,
+	"DC": true, "DNQUALIFIER": true, "DNQ": true, "SURNAME": true, "GIVENNAME": true, "INITIALS": true, "GENERATION": true,
+	"EMAIL": true, "EMAILADDRESS": true, "UID": true, "SERIALNUMBER": true,
+}
+
+// validDN says whether a text is a distinguished name (RFC 2253, with the looser separators of RFC 1779): type=value
+// pairs between commas, semicolons or plus signs. Values may be quoted, escaped, or hexadecimal behind a number sign.
+func validDN(id string) bool {
+	if strings.TrimSpace(id) == "" {
+		return true // the empty name
+	}
+	for rest := id; ; {
+		typ, after, found := strings.Cut(rest, "=")
+		if !found || !validAttributeType(strings.TrimSpace(typ)) {
+			return false
+		}
+		end, ok := attributeValue(after)
+		switch {
+		case !ok:
+			return false
+		case end == len(after):
+			return true
+		}
+		rest = after[end+1:]
+	}
+}
+
+func validAttributeType(typ string) bool {
+	upper := strings.ToUpper(typ)
+	if attributeTypes[upper] {
+		return true
+	}
+	parts := strings.Split(strings.TrimPrefix(upper, "OID."), ".")
+	for _, p := range parts {
+		if p == "" || strings.Trim(p, "0123456789") != "" {
+			return false
+		}
+	}
+	return len(parts) >= 2
+}
+
+// attributeValue gives where a value ends: at a separator or at the end of s.
+func attributeValue(s string) (end int, ok bool) {
+	start := len(s) - len(strings.TrimLeft(s, " "))
+	quoted, closed := false, false
+	for i := start; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\':
+			if i++; i == len(s) {
+				return 0, false
+			}
+		case c == '"' && i == start:
+			quoted = true
+		case c == '"' && quoted && !closed:
+			closed = true
+		case quoted && !closed:
+		case c == ',' || c == ';' || c == '+':
+			return i, validHex(s[start:i])
+		case closed && c != ' ', c == '"', c == '=' && !quoted:
+			return 0, false
+		}
+	}
+	return len(s), quoted == closed && validHex(s[start:])
+}
+
+// validHex judges a value behind a number sign; every other one passes.
+func validHex(v string) bool {
+	v = strings.TrimRight(v, " ")
+	if !strings.HasPrefix(v, "#") {
+		return true
+	}
+	digits := v[1:]
+	return digits != "" && len(digits)%2 == 0 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
+}
