@@ -21,6 +21,9 @@ type request struct {
 	ops     []Op
 	reads   []ReadOp
 	lists   *watchLists // setWatches
+	number  int32       // mode of addWatch, type of removeWatches
+	texts   [3]*string  // reconfig: joining, leaving, new members
+	config  int64       // reconfig
 }
 
 // reply is what came back, for either wire. Paths are the server's.
@@ -39,7 +42,8 @@ type reply struct {
 // call is one request on its way. Its caller has encoded it, so that nothing of the caller's is looked at later.
 type call struct {
 	req   request
-	watch *Watch // what to register when the reply says that the server has armed it
+	watch *Watch           // what to register when the reply says that the server has armed it
+	stays *PersistentWatch // likewise
 
 	frame []byte        // encoded for the ZooKeeper wire, with room for length and xid
 	cmd   *zkv1.Command // encoded for gRPC
@@ -59,12 +63,6 @@ type call struct {
 }
 
 func newCall(r request) *call { return &call{req: r, done: make(chan struct{})} }
-
-// fail ends a call that got no reply. With Client.mu held.
-func (cl *call) fail(code Code, why error) {
-	cl.code, cl.err = code, why
-	cl.end()
-}
 
 // end lets the caller go on. With Client.mu held.
 func (cl *call) end() {

@@ -47,8 +47,9 @@ type Client struct {
 	auths   calls   // likewise, auth packets: their replies have a queue of their own
 	auth    []Auth  // sent first on every connection
 	watches watchTable
-	conn    *connection // nil while there is none
-	closing bool        // no new calls
+	staying [2]map[string]*staying // by WatchMode and path
+	conn    *connection            // nil while there is none
+	closing bool                   // no new calls
 }
 
 // Dial makes a session on one of the servers of a connection string ("host1:2181,host2:2181/chroot", see
@@ -65,7 +66,7 @@ func Dial(ctx context.Context, connect string, o Options) (*Client, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults(len(servers))
+	o = o.withDefaults()
 	if !o.KeepOrder {
 		rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
 	}
@@ -196,14 +197,22 @@ func (c *Client) finish(s State, code Code, why error) {
 func (c *Client) failAll(code Code, why error) {
 	for _, q := range []*calls{&c.pending, &c.auths} {
 		for cl := q.pop(); cl != nil; cl = q.pop() {
-			cl.fail(code, why)
+			c.fail(cl, code, why)
 		}
 	}
 	for _, cl := range c.queue {
-		cl.sent = time.Time{}
-		cl.fail(code, why)
+		c.fail(cl, code, why)
 	}
 	c.queue = nil
+}
+
+// fail ends a call that got no reply. With Client.mu held.
+func (c *Client) fail(cl *call, code Code, why error) {
+	if cl.stays != nil {
+		c.unwant(cl.stays)
+	}
+	cl.code, cl.err = code, why
+	cl.end()
 }
 
 // roundTrip gives a call to the session and waits for its end.
@@ -262,6 +271,10 @@ func (c *Client) roundTrip(ctx context.Context, name, path string, cl *call) (re
 func (c *Client) enqueue(cl *call) (Code, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.enqueueLocked(cl)
+}
+
+func (c *Client) enqueueLocked(cl *call) (Code, error) {
 	switch {
 	case c.finalCode != OK:
 		cl.leaveRoom()
@@ -272,6 +285,9 @@ func (c *Client) enqueue(cl *call) (Code, error) {
 	case c.o.FailFast && c.conn == nil:
 		cl.leaveRoom()
 		return ErrConnectionLoss, c.last.Err
+	}
+	if cl.stays != nil {
+		c.want(cl.stays)
 	}
 	c.queue = append(c.queue, cl)
 	if len(c.queue) == 1 {
@@ -297,6 +313,9 @@ func (c *Client) abandon(cl *call) (sent, gone bool) {
 			break
 		}
 	}
+	if cl.stays != nil {
+		c.unwant(cl.stays)
+	}
 	cl.leaveRoom()
 	return false, true
 }
@@ -311,7 +330,7 @@ func (c *Client) wakeWriter() {
 // needsPath tells the operations on one path.
 func needsPath(op jute.OpCode) bool {
 	switch op {
-	case jute.OpMulti, jute.OpMultiRead, jute.OpAuth, jute.OpWhoAmI, jute.OpCloseSession, jute.OpSetWatches, jute.OpPing:
+	case jute.OpMulti, jute.OpMultiRead, jute.OpReconfig, jute.OpAuth, jute.OpWhoAmI, jute.OpCloseSession, jute.OpSetWatches, jute.OpSetWatches2, jute.OpPing:
 		return false
 	}
 	return true

@@ -48,6 +48,8 @@ const (
 	ErrReplyTooLarge Code = 2 // the reply exceeds Options.MaxReply; a write has taken effect
 	ErrLost          Code = 3 // no answer for two thirds of the session's timeout
 	ErrProtocol      Code = 4 // the server broke the protocol; a write whose reply was unreadable has taken effect
+	ErrWatchOverflow Code = 6 // a PersistentWatch was not read from for too long
+	ErrWatchRemoved  Code = 7 // the watch was removed
 	ErrNoServer      Code = 5 // no server could be reached yet
 )
 
@@ -88,6 +90,8 @@ var codes = map[Code]string{
 	ErrLost:                    "session presumed lost",
 	ErrProtocol:                "protocol violation",
 	ErrNoServer:                "no server reached",
+	ErrWatchOverflow:           "watch not read from for too long",
+	ErrWatchRemoved:            "watch removed",
 }
 
 // Error gives the code in words.

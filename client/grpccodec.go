@@ -44,10 +44,19 @@ func encodePB(r *request) (*zkv1.Command, error) {
 		return &zkv1.Command{Op: &zkv1.Command_Ephemerals{Ephemerals: &zkv1.EphemeralsRequest{Prefix: r.path}}}, nil
 	case jute.OpAuth:
 		return &zkv1.Command{Op: &zkv1.Command_Auth{Auth: &zkv1.AuthRequest{Scheme: r.scheme, Auth: r.data}}}, nil
-	case jute.OpSetWatches:
+	case jute.OpSetWatches, jute.OpSetWatches2:
 		l := r.lists
 		return &zkv1.Command{Op: &zkv1.Command_SetWatches{SetWatches: &zkv1.SetWatchesRequest{
 			RelativeZxid: l.zxid, Data: l.paths[watchData], Exist: l.paths[watchExist], Child: l.paths[watchChild],
+			Persistent: l.paths[watchNode], PersistentRecursive: l.paths[watchTree],
+		}}}, nil
+	case jute.OpAddWatch:
+		return &zkv1.Command{Op: &zkv1.Command_AddWatch{AddWatch: &zkv1.AddWatchRequest{Path: r.path, Mode: zkv1.AddWatchMode(r.number)}}}, nil
+	case jute.OpRemoveWatches:
+		return &zkv1.Command{Op: &zkv1.Command_RemoveWatches{RemoveWatches: &zkv1.RemoveWatchesRequest{Path: r.path, Type: zkv1.WatcherType(r.number)}}}, nil
+	case jute.OpReconfig:
+		return &zkv1.Command{Op: &zkv1.Command_Reconfig{Reconfig: &zkv1.ReconfigRequest{
+			Joining: r.texts[0], Leaving: r.texts[1], NewMembers: r.texts[2], FromConfig: r.config,
 		}}}, nil
 	case jute.OpMulti:
 		m := &zkv1.MultiRequest{Ops: make([]*zkv1.MultiOp, len(r.ops))}
@@ -115,8 +124,15 @@ func decodePB(m *zkv1.Reply, op jute.OpCode, into *reply) error {
 		ok = m.GetDelete() != nil
 	case jute.OpAuth:
 		ok = m.GetAuth() != nil
-	case jute.OpSetWatches:
+	case jute.OpSetWatches, jute.OpSetWatches2:
 		ok = m.GetSetWatches() != nil
+	case jute.OpAddWatch:
+		ok = m.GetAddWatch() != nil
+	case jute.OpRemoveWatches:
+		ok = m.GetRemoveWatches() != nil
+	case jute.OpReconfig:
+		ok = m.GetReconfig() != nil
+		into.data, into.stat = m.GetReconfig().GetData(), pbStat(m.GetReconfig().GetStat())
 	case jute.OpSync:
 		ok = m.GetSync() != nil
 		into.path = m.GetSync().GetPath()

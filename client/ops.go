@@ -288,3 +288,13 @@ func (c *Client) doWatch(ctx context.Context, name, path string, op jute.OpCode)
 	}
 	return rep, w, err
 }
+
+// Reconfig changes the ensemble's membership and returns the new one, as /zookeeper/config has it. Nil leaves a part
+// out: joining and leaving are lists separated by commas, members is the whole new membership instead. fromConfig is
+// the version of the configuration to start from, or -1. Errors: ErrReconfigDisabled, ErrNoAuth, ErrBadVersion,
+// ErrNewConfigNoQuorum, ErrReconfigInProgress, ErrBadArguments.
+func (c *Client) Reconfig(ctx context.Context, joining, leaving, members *string, fromConfig int64) ([]byte, Stat, error) {
+	req := &request{op: jute.OpReconfig, texts: [3]*string{joining, leaving, members}, config: fromConfig}
+	rep, err := c.do(ctx, "reconfig", "", req)
+	return rep.data, rep.stat, err
+}

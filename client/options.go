@@ -35,8 +35,9 @@ type Options struct {
 	// SessionTimeout wanted; the server moves it into its limits. Default 30 s.
 	SessionTimeout time.Duration
 
-	// ConnectTimeout of one attempt at one server, from the first packet to the session. Default: the session timeout
-	// divided by the number of servers, at most 5 s, at least 500 ms.
+	// ConnectTimeout of one attempt at one server, from the first packet to the session. Default: one second in the
+	// first round over the servers, so that a frozen one is soon passed, twice that in the next, and so on, up to the
+	// session timeout divided by the number of servers.
 	ConnectTimeout time.Duration
 
 	// BackoffMin is the longest first pause after all servers were tried in vain; it doubles with every further round,
@@ -70,6 +71,9 @@ type Options struct {
 	// their context allows. Default 8192.
 	MaxPending int
 
+	// WatchRoom is how many events a PersistentWatch holds for its reader. Default 4096.
+	WatchRoom int
+
 	// MaxReply bounds one reply, in bytes. A larger one is thrown away while it arrives, its call fails with
 	// ErrReplyTooLarge, and the connection goes on (on gRPC it is read whole first). Default 64 MiB.
 	MaxReply int
@@ -84,12 +88,9 @@ type Options struct {
 	Log zerolog.Logger
 }
 
-func (o Options) withDefaults(servers int) Options {
+func (o Options) withDefaults() Options {
 	if o.SessionTimeout == 0 {
 		o.SessionTimeout = 30 * time.Second
-	}
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = max(500*time.Millisecond, min(5*time.Second, o.SessionTimeout/time.Duration(max(servers, 1))))
 	}
 	if o.BackoffMax == 0 {
 		o.BackoffMax = max(100*time.Millisecond, min(5*time.Second, o.SessionTimeout/4))
@@ -99,6 +100,9 @@ func (o Options) withDefaults(servers int) Options {
 	}
 	if o.MaxPending == 0 {
 		o.MaxPending = 8192
+	}
+	if o.WatchRoom == 0 {
+		o.WatchRoom = 4096
 	}
 	if o.MaxReply == 0 {
 		o.MaxReply = 64 << 20
@@ -110,6 +114,15 @@ func (o Options) withDefaults(servers int) Options {
 		o.LookupHost = net.DefaultResolver.LookupHost
 	}
 	return o
+}
+
+// connectTimeout is that of an attempt after so many rounds over all servers in vain.
+func (o Options) connectTimeout(servers, rounds int) time.Duration {
+	if o.ConnectTimeout != 0 {
+		return o.ConnectTimeout
+	}
+	limit := max(500*time.Millisecond, o.SessionTimeout/time.Duration(servers))
+	return min(limit, time.Second<<min(rounds, 10))
 }
 
 // Validate reports everything that is wrong with the options at once.
@@ -128,7 +141,7 @@ func (o Options) Validate() error {
 	if o.BackoffMax != 0 && o.BackoffMin > o.BackoffMax {
 		bad("BackoffMin %v is above BackoffMax %v", o.BackoffMin, o.BackoffMax)
 	}
-	if o.MaxPending < 0 || o.MaxReply < 0 {
+	if o.MaxPending < 0 || o.MaxReply < 0 || o.WatchRoom < 0 {
 		bad("negative limit")
 	}
 	if (o.Resume.ID == 0) != (len(o.Resume.Password) == 0) {

@@ -44,12 +44,12 @@ func (n *connection) stop(why error) {
 // run keeps the session connected until ctx ends or the session is over.
 func (c *Client) run(ctx context.Context) {
 	defer close(c.stopped)
-	next, failed := 0, 0
+	next, failed, rounds := 0, 0, 0
 	pause := c.o.BackoffMin
 	for ctx.Err() == nil {
 		server := c.servers[next]
 		next = (next + 1) % len(c.servers)
-		lived, err := c.tryServer(ctx, server)
+		lived, err := c.tryServer(ctx, server, c.o.connectTimeout(len(c.servers), rounds))
 		switch {
 		case ctx.Err() != nil || c.over():
 			return
@@ -65,7 +65,7 @@ func (c *Client) run(ctx context.Context) {
 		c.mu.Unlock()
 		c.o.Log.Debug().Str("server", server).Err(err).Msg("no connection")
 		if lived >= stable {
-			failed, pause = 0, c.o.BackoffMin
+			failed, rounds, pause = 0, 0, c.o.BackoffMin
 		}
 		var wait time.Duration
 		failed++
@@ -74,6 +74,7 @@ func (c *Client) run(ctx context.Context) {
 			wait = pause/2 + rand.N(pause/2+1)
 			pause = min(2*pause, c.o.BackoffMax)
 			failed = 0
+			rounds++
 		case lived > 0:
 			wait = rand.N(c.o.BackoffMin/2 + 1) // many clients lose one server at once
 		}
@@ -101,14 +102,14 @@ func (c *Client) over() bool {
 
 // tryServer connects to one of a server's addresses and serves until that ends. lived is how long a connection lasted,
 // zero if there was none; the error says why it has ended.
-func (c *Client) tryServer(ctx context.Context, server string) (lived time.Duration, err error) {
+func (c *Client) tryServer(ctx context.Context, server string, limit time.Duration) (lived time.Duration, err error) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
 		return 0, err
 	}
 	addrs := []string{host}
 	if net.ParseIP(host) == nil {
-		rctx, cancel := context.WithTimeout(ctx, c.o.ConnectTimeout)
+		rctx, cancel := context.WithTimeout(ctx, limit)
 		addrs, err = c.o.LookupHost(rctx, host)
 		cancel()
 		if err != nil {
@@ -121,7 +122,7 @@ func (c *Client) tryServer(ctx context.Context, server string) (lived time.Durat
 	}
 	for _, a := range addrs {
 		var n *connection
-		if n, err = c.establish(ctx, net.JoinHostPort(a, port)); err == nil {
+		if n, err = c.establish(ctx, net.JoinHostPort(a, port), limit); err == nil {
 			began := time.Now()
 			err = c.serve(n, server)
 			return max(time.Since(began), 1), err
@@ -134,8 +135,8 @@ func (c *Client) tryServer(ctx context.Context, server string) (lived time.Durat
 }
 
 // establish connects to one address and asks for the session.
-func (c *Client) establish(ctx context.Context, addr string) (*connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.o.ConnectTimeout)
+func (c *Client) establish(ctx context.Context, addr string, limit time.Duration) (*connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	l, err := c.dial(ctx, addr)
 	if err != nil {
@@ -224,7 +225,7 @@ func (c *Client) greet() {
 		first = append(first, &call{req: request{op: jute.OpAuth, scheme: a.Scheme, data: a.Data}})
 	}
 	for _, l := range c.rearm() {
-		first = append(first, &call{req: request{op: jute.OpSetWatches, lists: l}})
+		first = append(first, &call{req: request{op: l.op(), lists: l}})
 	}
 	for _, cl := range first {
 		if err := c.encode(cl); err != nil {
@@ -426,13 +427,12 @@ func (c *Client) settle(cl *call, code Code) error {
 	switch op := cl.req.op; {
 	case op == jute.OpAuth:
 		return c.settleAuth(cl, code)
-	case op == jute.OpSetWatches && code != OK:
-		why := &Error{Op: "setWatches", Code: code}
-		for k := range watchKinds {
-			for _, p := range cl.req.lists.paths[k] {
-				c.fireList(k, p, Event{Type: EventLost, Path: c.callerPath(p), Err: why})
-			}
-		}
+	case op == jute.OpSetWatches || op == jute.OpSetWatches2:
+		c.rearmed(cl.req.lists, code)
+	case cl.stays != nil:
+		c.settleStaying(cl)
+	case op == jute.OpRemoveWatches && code == OK && cl.done != nil:
+		c.removed(cl.req.path, WatcherType(cl.req.number))
 	case cl.watch != nil && !cl.abandoned && cl.code == OK:
 		c.register(cl.watch, cl.req.path)
 	case cl.watch != nil && !cl.abandoned && op == jute.OpExists && code == ErrNoNode:

@@ -112,7 +112,8 @@ type EventType int32
 
 // The types.
 const (
-	EventLost            EventType = -1 // the watch is over without having fired: Event.Err says why
+	EventLost            EventType = -1 // the watch is over: Event.Err says why
+	EventRearmed         EventType = -2 // of a PersistentWatch: there is a new connection; what happened in between is not told
 	EventCreated         EventType = 1  // the node was created
 	EventDeleted         EventType = 2  // the node was removed
 	EventDataChanged     EventType = 3  // its data was replaced
@@ -124,6 +125,8 @@ func (t EventType) String() string {
 	switch t {
 	case EventLost:
 		return "WatchLost"
+	case EventRearmed:
+		return "WatchRearmed"
 	case EventCreated:
 		return "NodeCreated"
 	case EventDeleted:
@@ -141,7 +144,7 @@ type Event struct {
 	Type EventType
 	Path string // as the caller knows it, without the chroot
 	Zxid int64  // of the transaction; -1 when it was missed and told after a reconnect, or by a server before 3.9
-	Err  error  // of EventLost: wraps ErrSessionExpired, ErrClosed, ErrAuthFailed or what the server said
+	Err  error  // of EventLost: wraps ErrSessionExpired, ErrClosed, ErrAuthFailed, ErrWatchOverflow, ErrWatchRemoved or what the server said
 }
 
 // Session identifies a session. Its password resumes it: keep it secret.
@@ -150,3 +153,24 @@ type Session struct {
 	Password []byte        // 16 bytes
 	Timeout  time.Duration // negotiated with the server last connected to
 }
+
+// WatchMode says what a PersistentWatch tells of.
+type WatchMode int32
+
+// The modes.
+const (
+	WatchNode WatchMode = 0 // the node's creation, change and removal, and the changes of its list of children
+	WatchTree WatchMode = 1 // creation, change and removal of the node and of everything below it
+)
+
+// WatcherType names kinds of watches, for RemoveWatches. The numbers are those of the wire.
+type WatcherType int32
+
+// The kinds.
+const (
+	WatchersChildren WatcherType = 1 // of ChildrenW
+	WatchersData     WatcherType = 2 // of GetW and ExistsW
+	WatchersAny      WatcherType = 3 // all
+	WatchersNode     WatcherType = 4 // of AddWatch with WatchNode; servers since 3.9
+	WatchersTree     WatcherType = 5 // of AddWatch with WatchTree; servers since 3.9
+)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/zkserver/zkserver/proto/jute"
@@ -24,20 +25,31 @@ type Watch struct {
 
 type watchKind uint8
 
-// The lists of setWatches.
+// The lists of setWatches. Those before oneShots are of a Watch, the others of a PersistentWatch.
 const (
 	watchData watchKind = iota
 	watchExist
 	watchChild
-	watchKinds
+	oneShots
+	watchNode = oneShots + watchKind(WatchNode)
+	watchTree = oneShots + watchKind(WatchTree)
+	allLists  = watchTree + 1
 )
 
-type watchTable [watchKinds]map[string][]*Watch
+type watchTable [oneShots]map[string][]*Watch
 
 // watchLists are the lists of one setWatches.
 type watchLists struct {
 	zxid  int64
-	paths [watchKinds][]string
+	paths [allLists][]string
+}
+
+// op is the older one where it will do.
+func (l *watchLists) op() jute.OpCode {
+	if len(l.paths[watchNode])+len(l.paths[watchTree]) > 0 {
+		return jute.OpSetWatches2
+	}
+	return jute.OpSetWatches
 }
 
 // watchBatch bounds the paths of one setWatches, in bytes, far below a server's limit of a request.
@@ -108,6 +120,15 @@ func (c *Client) fire(t EventType, path string, zxid int64) {
 	case EventChildrenChanged:
 		c.fireList(watchChild, path, ev)
 	}
+	c.tell(WatchNode, path, ev)
+	if t != EventChildrenChanged && len(c.staying[WatchTree]) > 0 {
+		for p := path; ; p = parent(p) {
+			c.tell(WatchTree, p, ev)
+			if p == "/" {
+				break
+			}
+		}
+	}
 }
 
 func (c *Client) fireList(k watchKind, path string, ev Event) {
@@ -123,22 +144,37 @@ func (c *Client) fireList(k watchKind, path string, ev Event) {
 	}
 }
 
-// loseWatches ends the watches named, with why.
-func (c *Client) loseWatches(l *watchLists, why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k := range watchKinds {
+// rearmed takes the answer to a setWatches: a refusal ends the watches named. With Client.mu held.
+func (c *Client) rearmed(l *watchLists, code Code) {
+	why := &Error{Op: "setWatches", Code: code}
+	for k := range oneShots {
 		for _, p := range l.paths[k] {
-			c.fireList(k, p, Event{Type: EventLost, Path: c.callerPath(p), Err: why})
+			if code != OK {
+				c.fireList(k, p, Event{Type: EventLost, Path: c.callerPath(p), Err: why})
+			}
+		}
+	}
+	for k := oneShots; k < allLists; k++ {
+		for _, p := range l.paths[k] {
+			ev := Event{Type: EventRearmed, Path: c.callerPath(p), Zxid: -1}
+			if code != OK {
+				ev = Event{Type: EventLost, Path: ev.Path, Err: why}
+			}
+			c.tell(WatchMode(k-oneShots), p, ev)
 		}
 	}
 }
 
 // loseAllWatches ends all watches. With Client.mu held.
 func (c *Client) loseAllWatches(why error) {
-	for k := range watchKinds {
+	for k := range oneShots {
 		for p := range c.watches[k] {
 			c.fireList(k, p, Event{Type: EventLost, Path: c.callerPath(p), Err: why})
+		}
+	}
+	for mode, table := range c.staying {
+		for p := range table {
+			c.tell(WatchMode(mode), p, Event{Type: EventLost, Path: c.callerPath(p), Err: why})
 		}
 	}
 }
@@ -147,10 +183,12 @@ func (c *Client) loseAllWatches(why error) {
 func (c *Client) rearm() []*watchLists {
 	var all []*watchLists
 	size := watchBatch
-	for k := range watchKinds {
-		paths := make([]string, 0, len(c.watches[k]))
-		for p := range c.watches[k] {
-			paths = append(paths, p)
+	for k := range allLists {
+		var paths []string
+		if k < oneShots {
+			paths = slices.Collect(maps.Keys(c.watches[k]))
+		} else {
+			paths = c.armed(WatchMode(k - oneShots))
 		}
 		slices.Sort(paths)
 		for _, p := range paths {

@@ -40,11 +40,28 @@ func encodeZK(r *request) ([]byte, error) {
 	case jute.OpAuth:
 		q := jute.AuthPacket{Scheme: jute.Str(r.scheme), Auth: r.data}
 		b = q.Append(b)
-	case jute.OpSetWatches:
-		q := jute.SetWatches{
-			RelativeZxid: r.lists.zxid,
-			DataWatches:  orEmpty(r.lists.paths[watchData]), ExistWatches: orEmpty(r.lists.paths[watchExist]), ChildWatches: orEmpty(r.lists.paths[watchChild]),
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		p := &r.lists.paths
+		q := jute.SetWatches2{
+			SetWatches: jute.SetWatches{
+				RelativeZxid: r.lists.zxid,
+				DataWatches:  orEmpty(p[watchData]), ExistWatches: orEmpty(p[watchExist]), ChildWatches: orEmpty(p[watchChild]),
+			},
+			PersistentWatches: orEmpty(p[watchNode]), PersistentRecursiveWatches: orEmpty(p[watchTree]),
 		}
+		if r.op == jute.OpSetWatches {
+			b = q.SetWatches.Append(b)
+		} else {
+			b = q.Append(b)
+		}
+	case jute.OpAddWatch:
+		q := jute.AddWatchRequest{Path: path, Mode: jute.AddWatchMode(r.number)}
+		b = q.Append(b)
+	case jute.OpRemoveWatches:
+		q := jute.RemoveWatchesRequest{Path: path, Type: jute.WatcherType(r.number)}
+		b = q.Append(b)
+	case jute.OpReconfig:
+		q := jute.ReconfigRequest{JoiningServers: text(r.texts[0]), LeavingServers: text(r.texts[1]), NewMembers: text(r.texts[2]), CurConfigID: r.config}
 		b = q.Append(b)
 	case jute.OpMulti:
 		q := jute.MultiRequest{Ops: make([]jute.Op, len(r.ops))}
@@ -73,6 +90,14 @@ func orEmpty(v []string) []string {
 		return []string{}
 	}
 	return v
+}
+
+// text is null for nil.
+func text(s *string) jute.String {
+	if s == nil {
+		return jute.NullString()
+	}
+	return jute.Str(*s)
 }
 
 func zkACLs(acl []ACL) []jute.ACL {
@@ -107,7 +132,9 @@ func zkOp(op Op) jute.Op {
 // decodeZK reads the body of a successful reply.
 func decodeZK(d *jute.Decoder, op jute.OpCode, into *reply) error {
 	switch op {
-	case jute.OpPing, jute.OpCloseSession, jute.OpDelete, jute.OpAuth, jute.OpSetWatches:
+	case jute.OpPing, jute.OpCloseSession, jute.OpDelete, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpRemoveWatches:
+	case jute.OpAddWatch:
+		d.Int() // always 0
 	case jute.OpCreate, jute.OpSync:
 		into.path = d.String().Value
 	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
@@ -115,7 +142,7 @@ func decodeZK(d *jute.Decoder, op jute.OpCode, into *reply) error {
 		into.stat = zkStat(d)
 	case jute.OpExists, jute.OpSetData, jute.OpSetACL:
 		into.stat = zkStat(d)
-	case jute.OpGetData:
+	case jute.OpGetData, jute.OpReconfig:
 		into.data = d.Buffer()
 		into.stat = zkStat(d)
 	case jute.OpGetChildren2:

@@ -54,7 +54,7 @@ func exerciseServer(t *testing.T, addr string, wire client.Wire) {
 		run  func(l *live)
 	}{
 		{"nodes", (*live).nodes}, {"sequential", (*live).sequential}, {"acl", (*live).acl}, {"multi", (*live).multi},
-		{"watches", (*live).watches}, {"reconnect", (*live).reconnect}, {"order", (*live).order}, {"chroot", (*live).chroot}, {"expiry", (*live).expiry},
+		{"watches", (*live).watches}, {"reconnect", (*live).reconnect}, {"order", (*live).order}, {"staying", (*live).staying}, {"chroot", (*live).chroot}, {"expiry", (*live).expiry},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			step := *l
@@ -358,6 +358,60 @@ func (l *live) reconnect() {
 	_, err = l.admin.Set(l.ctx, a+"/quiet", nil, client.AnyVersion)
 	l.ok(err)
 	l.event(quiet, client.EventDataChanged, "/r/quiet")
+}
+
+// told reads events of a watch that stays, as "type path", until the last one wanted has come.
+func (l *live) told(w *client.PersistentWatch, want ...string) {
+	l.t.Helper()
+	for i, want := range want {
+		select {
+		case ev := <-w.C:
+			if got := fmt.Sprintf("%v %s", ev.Type, ev.Path); got != want {
+				l.t.Fatalf("event %d is %s, want %s", i, got, want)
+			}
+		case <-l.ctx.Done():
+			l.t.Fatalf("event %d does not come, want %s", i, want)
+		}
+	}
+}
+
+// staying: watches of AddWatch, over a cut and to their removal.
+func (l *live) staying() {
+	_, err := l.c.Create(l.ctx, "/st", nil, client.Persistent)
+	l.ok(err)
+	node, err := l.c.AddWatch(l.ctx, "/st/n", client.WatchNode)
+	l.ok(err)
+	tree, err := l.c.AddWatch(l.ctx, "/st", client.WatchTree)
+	l.ok(err)
+	a := l.root + "/st/n"
+	_, err = l.admin.Create(l.ctx, a, nil, client.Persistent)
+	l.ok(err)
+	_, err = l.admin.Create(l.ctx, a+"/x", nil, client.Persistent)
+	l.ok(err)
+	_, err = l.admin.Set(l.ctx, a, nil, client.AnyVersion)
+	l.ok(err)
+	l.ok(l.admin.Delete(l.ctx, a+"/x", client.AnyVersion))
+	l.told(node, "NodeCreated /st/n", "NodeChildrenChanged /st/n", "NodeDataChanged /st/n", "NodeChildrenChanged /st/n")
+	l.told(tree, "NodeCreated /st/n", "NodeCreated /st/n/x", "NodeDataChanged /st/n", "NodeDeleted /st/n/x")
+	l.cut.block(true)
+	l.cut.block(false)
+	l.told(node, "WatchRearmed /st/n")
+	l.told(tree, "WatchRearmed /st")
+	l.ok(l.admin.Delete(l.ctx, a, client.AnyVersion))
+	l.told(node, "NodeDeleted /st/n")
+	l.told(tree, "NodeDeleted /st/n")
+	l.ok(node.Remove(l.ctx))
+	if ev := <-node.C; !errors.Is(ev.Err, client.ErrWatchRemoved) {
+		l.t.Errorf("event %+v of a removed watch", ev)
+	}
+	l.is(l.c.RemoveWatches(l.ctx, "/st/n", client.WatchersAny), client.ErrNoWatcher)
+	l.ok(l.c.RemoveWatches(l.ctx, "/st", client.WatchersTree))
+	if ev := <-tree.C; !errors.Is(ev.Err, client.ErrWatchRemoved) {
+		l.t.Errorf("event %+v of a removed watch", ev)
+	}
+	if _, _, err := l.c.Reconfig(l.ctx, nil, nil, nil, -1); err == nil {
+		l.t.Error("a reconfiguration succeeded")
+	}
 }
 
 // chroot: G13. One that does not exist is no node like any other, and is made by Create of "/".
