@@ -22,6 +22,7 @@ type leadership struct {
 	arena  []byte // encoded transactions
 	closed []closing
 	taken  map[zab.Link]uint64 // origin seq of the last request prepared for each link
+	reap   reaper
 	clocks
 }
 
@@ -77,6 +78,7 @@ func (m *Machine) leadAll() {
 		l.expire(l.due[0])
 		l.due = l.due[1:]
 	}
+	l.reapDue()
 	l.propose()
 }
 
@@ -102,6 +104,7 @@ func (l *leadership) begin() {
 		return true
 	})
 	m.boot.Tree.RUnlock()
+	l.reap.next = m.now + m.boot.Reap.Interval
 	l.ready = true
 	l.declared(zab.Link{}, m.owners())
 }

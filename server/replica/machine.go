@@ -28,7 +28,7 @@ type Boot struct {
 
 	MinSessionTimeout time.Duration // as configured
 	SilenceLimit      time.Duration // as in zab.Options
-	ReapInterval      time.Duration // how often empty containers and stale TTL nodes are looked for; zero: never
+	Reap              Reap
 }
 
 // Machine is one replica without its threads: the two cores, the preparer, the session clocks and the requests that

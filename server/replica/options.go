@@ -38,7 +38,7 @@ type Options struct {
 
 	MinSessionTimeout time.Duration // as configured [4 s]
 	FlushInterval     time.Duration // how often the state is made durable while it changes [60 s]
-	ReapInterval      time.Duration // how often containers and TTL nodes are looked at [60 s; negative: never]
+	Reap              Reap          // of containers and TTL nodes [every 60 s, 10000 a minute; negative interval: never]
 
 	Hub *session.Hub
 	Log zerolog.Logger
@@ -48,6 +48,7 @@ type Options struct {
 const (
 	defaultFlushInterval     = 60 * time.Second
 	defaultReapInterval      = 60 * time.Second
+	defaultReapPerMinute     = 10000
 	defaultMinSessionTimeout = 4 * time.Second
 	defaultSyncLimit         = 5 * time.Second // as zab.Options.SyncLimit
 
@@ -68,8 +69,11 @@ func (o Options) withDefaults() Options {
 	if o.FlushInterval == 0 {
 		o.FlushInterval = defaultFlushInterval
 	}
-	if o.ReapInterval == 0 {
-		o.ReapInterval = defaultReapInterval
+	if o.Reap.Interval == 0 {
+		o.Reap.Interval = defaultReapInterval
+	}
+	if o.Reap.PerMinute == 0 {
+		o.Reap.PerMinute = defaultReapPerMinute
 	}
 	if o.MinSessionTimeout == 0 {
 		o.MinSessionTimeout = defaultMinSessionTimeout

@@ -131,7 +131,7 @@ func (r *Replica) boot() error {
 			Rand: rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), 1)), Options: r.opts.Election,
 		},
 		Tree: r, Process: r.process, Random: func(b []byte) { _, _ = crand.Read(b) },
-		MinSessionTimeout: r.opts.MinSessionTimeout, SilenceLimit: r.opts.Zab.SilenceLimit,
+		MinSessionTimeout: r.opts.MinSessionTimeout, SilenceLimit: r.opts.Zab.SilenceLimit, Reap: r.opts.Reap,
 	})
 	if err != nil {
 		return err

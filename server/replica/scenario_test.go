@@ -20,7 +20,7 @@ import (
 //	attach c1 s=1 [as=c2] [bad]      connection c1 at server 1 asks for a session: a new one, or that of c2
 //	again c1                         asks whether c1 still has its session
 //	drop c1                          its client goes away
-//	do c1 create /a [e] [seq] | set /a x | delete /a | close | sync
+//	do c1 create /a [e] [seq] [container] | set /a x | delete /a | close | sync
 //	hold s=1 disk|apply ; release s=1 disk|apply
 //	mute 1 2 ; unmute 1 2            messages from 1 to 2 wait
 //	cut 1 2 ; join 1 2
@@ -172,6 +172,9 @@ func (s *simulation) do(d *datadriven.TestData) {
 	switch words[0] {
 	case "create":
 		r.Op, r.ACL = znode.OpCreate, openACL
+		if d.HasArg("container") {
+			r.Op, r.Flags = znode.OpCreateContainer, 4
+		}
 		if d.HasArg("e") {
 			r.Flags |= 1
 		}

@@ -186,6 +186,7 @@ func (s *simulation) boot(id int) {
 			pw += 16
 		},
 		MinSessionTimeout: 4 * time.Second, SilenceLimit: time.Second,
+		Reap: Reap{Interval: 500 * time.Millisecond, NeverUsed: 5 * time.Second, PerMinute: 300},
 	})
 	if err != nil {
 		s.t.Fatal(err)
