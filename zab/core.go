@@ -49,6 +49,7 @@ type Core struct {
 	peers   []peerState // one a member, ascending
 	lead    *leadership
 	learn   *learning
+	readID  uint64
 
 	now   time.Duration
 	batch Batch

@@ -115,3 +115,89 @@ func TestSingle(t *testing.T) {
 		t.Fatalf("%+v", b)
 	}
 }
+
+// An answer to a read of an earlier leadership must not be taken for one of the present: the log may have been cut
+// behind it in between.
+func TestStaleRead(t *testing.T) {
+	c := newCluster(voters(3), Options{Window: 400, RunBytes: 200}, 1)
+	for _, id := range c.ids {
+		if err := c.start(c.nodes[id]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connect := func() {
+		for _, a := range c.ids {
+			for _, b := range c.ids {
+				c.connect(a, b)
+			}
+		}
+	}
+	connect()
+	c.elect(1)
+	c.crash(c.nodes[3], 0)
+	c.propose(c.nodes[1], 30)
+	c.settle()
+	if err := c.start(c.nodes[3]); err != nil {
+		t.Fatal(err)
+	}
+	connect()
+	n := c.nodes[1]
+	syncThree := func() ReadRange {
+		t.Helper()
+		c.nodes[3].step(Elected{1})
+		for len(n.reads) == 0 {
+			if !c.receive(3, 1) && !c.receive(1, 3) && !c.nodes[3].sync(0) {
+				t.Fatal("no read", c.out.String())
+			}
+		}
+		r := n.reads[0]
+		n.reads = nil
+		return r
+	}
+	old := syncThree()
+	n.step(StepDown{ReasonStopping})
+	c.settle()
+	c.nodes[2].step(Elected{1})
+	n.step(Elected{1})
+	for n.core.lead == nil || n.core.lead.phase < established {
+		if !c.receive(2, 1) && !c.receive(1, 2) && !n.sync(0) && !c.nodes[2].sync(0) {
+			t.Fatal("not established", c.out.String())
+		}
+	}
+	r := syncThree()
+	if r.ID == old.ID || r.Link != old.Link || r.After != old.After {
+		t.Fatalf("%+v after %+v", r, old)
+	}
+	before := n.core.learner(3).cursor
+	n.step(LogRead{ID: old.ID, Link: old.Link, After: old.After, Entries: n.disk.log[:3]})
+	if got := n.core.learner(3).cursor; got != before {
+		t.Fatalf("took a stale answer: cursor %v after %v", got, before)
+	}
+	n.reads = append(n.reads, r)
+	c.settle()
+	c.must(t)
+	if got := len(c.nodes[3].tree); got != 30 {
+		t.Fatalf("server 3 applied %d", got)
+	}
+}
+
+// What a replaced link still carries is dropped (R11).
+func TestReplacedLink(t *testing.T) {
+	c := boot(t, 3)
+	c.elect(1)
+	old := c.links[[2]ServerID{1, 2}].link
+	c.relink(1, 2)
+	c.elect(1)
+	n := c.nodes[2]
+	if n.core.Role() != Following || !n.serving {
+		t.Fatal(c.out.String())
+	}
+	n.step(Received{Link: old, Msg: &Goodbye{Epoch: 1}})
+	n.step(Received{Link: Link{Peer: 9, Incarnation: 1}, Msg: &Goodbye{Epoch: 1}})
+	n.step(LinkDown{Link: old})
+	n.step(LinkUp{Link: old})
+	if n.core.Role() != Following {
+		t.Fatal("an old link ended the role", c.out.String())
+	}
+	c.must(t)
+}

@@ -205,8 +205,8 @@ func (c *Core) readFor(x *learner, limit Zxid) {
 	if x.cursor >= upTo {
 		return // its own disk is behind: the next Persisted helps
 	}
-	c.lead.readID++
-	x.readID = c.lead.readID
+	c.readID++ // never used again, so that the answer to another leadership's read is told apart
+	x.readID = c.readID
 	bytes := min(4*c.opts.RunBytes, max(1, c.opts.Window-x.inFlight))
 	c.batch.Reads = append(c.batch.Reads, ReadRange{ID: x.readID, Link: x.link, After: x.cursor, Upto: upTo, Bytes: bytes})
 }

@@ -93,3 +93,15 @@ func continues(prev Zxid, entries []Entry) bool {
 	}
 	return true
 }
+
+func sameHistory(a history, b []EpochEnd) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -44,7 +44,6 @@ type leadership struct {
 
 	handing  *handing
 	tooHigh  Epoch // somebody has promised more than our epoch: open a higher one
-	readID   uint64
 	scratch  []vote
 	refusals uint64
 }
