@@ -239,7 +239,10 @@ func (h *history) heal() {
 		s.push(id, Attach{Conn: c.num, Seq: s.seqs[id-1], Timeout: 600000})
 		s.run(100)
 		if c.session == 0 {
-			h.fail("server %d gives no session after healing: %+v", id, s.nodes[id-1].m.status())
+			for _, x := range s.nodes {
+				s.printf("s%d: %+v", x.id, x.m.status().Zab)
+			}
+			h.fail("server %d gives no session after healing", id)
 		}
 	}
 	s.run(200)

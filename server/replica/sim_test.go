@@ -76,7 +76,7 @@ type simNode struct {
 	lease   time.Duration
 	held    map[string]bool // "disk", "apply"
 	snaps   map[zab.Link]*simSnap
-	late    time.Duration
+	born    time.Duration
 }
 
 func (x *simNode) RLock() *znode.Tree { return x.tree }
@@ -148,7 +148,7 @@ func (sn *simSnap) tree() *znode.Tree {
 func (s *simulation) boot(id int) {
 	d := s.disks[id-1]
 	s.process++
-	x := &simNode{id: id, process: s.process, held: map[string]bool{}, snaps: map[zab.Link]*simSnap{}}
+	x := &simNode{id: id, process: s.process, born: s.now, held: map[string]bool{}, snaps: map[zab.Link]*simSnap{}}
 	x.tree = copyTree(d.state)
 	delivered := max(d.commit, d.applied)
 	for _, e := range d.log {
@@ -170,7 +170,7 @@ func (s *simulation) boot(id int) {
 			Committed: d.commit, Delivered: delivered, Epochs: slices.Clone(d.epochs), Ensemble: d.ensemble,
 			Instance: zab.ID(1000 + id), Rand: rand.New(rand.NewPCG(uint64(s.process), 1)),
 			Options: zab.Options{
-				InitLimit: 10 * time.Second, SyncLimit: 5 * time.Second, SilenceLimit: time.Second,
+				InitLimit: 3 * time.Second, SyncLimit: 5 * time.Second, SilenceLimit: time.Second,
 				Heartbeat: 50 * time.Millisecond, Lease: 600 * time.Millisecond,
 				CounterLimit: s.limit,
 			},
@@ -257,7 +257,7 @@ func (s *simulation) run(quanta int) {
 		s.dial()
 		for _, x := range s.nodes {
 			if x != nil {
-				x.in = append(x.in, Quantum{Now: s.now})
+				x.in = append(x.in, Quantum{Now: s.now - x.born})
 			}
 		}
 	}

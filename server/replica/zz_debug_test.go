@@ -1,0 +1,5 @@
+package replica
+
+import "github.com/rs/zerolog"
+
+func init() { zerolog.TimeFieldFormat = zerolog.TimeFormatUnixMs }
