@@ -337,6 +337,9 @@ func TestMissingOrDamagedTableOfTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		refusedOrWhole(t, fs, table) // a crash leaves tables that nothing refers to any more
+		if size(t, base, table) == 0 {
+			continue // just begun
+		}
 		for _, part := range []int{10, 50, 99} {
 			fs = copyFS(t, base)
 			edit(t, fs, table, flip(size(t, fs, table)*part/100))
