@@ -30,6 +30,7 @@ type cluster struct {
 	// mutate disables rules of the host or of the core, to see that the checks notice (tests only).
 	ungated bool
 	lazy    bool
+	frozen  bool // snapshots do not arrive
 }
 
 type node struct {
@@ -584,6 +585,9 @@ func (c *cluster) settle() {
 			did = n.apply(-1) || did
 		}
 		for _, t := range slices.Clone(c.moves) {
+			if c.frozen {
+				break
+			}
 			c.move(t, true)
 			did = true
 		}

@@ -134,7 +134,7 @@ func commands() map[string]func(*scenario, args) error {
 		"inject": (*scenario).inject, "state": (*scenario).state, "log": (*scenario).log, "queue": (*scenario).queue,
 		"links": (*scenario).links, "check": (*scenario).check, "trace": (*scenario).traceOn, "reads": (*scenario).reads,
 		"cutlog": (*scenario).cutlog, "flush": (*scenario).flush, "lease": (*scenario).lease, "ungated": (*scenario).ungatedHost,
-		"stuck": (*scenario).stuck, "unstuck": (*scenario).unstuck,
+		"progress": (*scenario).progress, "stuck": (*scenario).stuck, "unstuck": (*scenario).unstuck,
 	}
 }
 
@@ -244,13 +244,18 @@ func (s *scenario) elect(a args) error {
 	return nil
 }
 
-// tick DURATION [ID]: time passes in quanta, messages and disks stand still.
+// tick DURATION [ID | stabilize [moves=0]]: time passes in quanta; messages and disks stand still, or everything (but
+// snapshots) goes on.
 func (s *scenario) tick(a args) error {
 	d, err := time.ParseDuration(a.pos[0])
 	if err != nil {
 		return err
 	}
 	settle := len(a.pos) > 1 && a.pos[1] == "stabilize"
+	if a.num("moves", 1) == 0 { // snapshots under way stay there
+		s.c.frozen = true
+		defer func() { s.c.frozen = false }()
+	}
 	for ; d > 0; d -= QuantumLength {
 		for _, id := range s.c.ids {
 			if len(a.pos) == 1 || settle || a.id(1) == id {
@@ -337,6 +342,14 @@ func (s *scenario) snapshot(a args) error {
 		}
 	}
 	return fmt.Errorf("nothing under way")
+}
+
+// progress A->B: the snapshot moved on, at both ends.
+func (s *scenario) progress(a args) error {
+	x, y := a.pair(0)
+	s.c.nodes[x].step(SnapshotProgress{s.c.links[[2]ServerID{y, x}].link})
+	s.c.nodes[y].step(SnapshotProgress{s.c.links[[2]ServerID{x, y}].link})
+	return nil
 }
 
 // crash ID [keep=N|all]: the queued ops that survive without having been reported.
