@@ -213,6 +213,8 @@ func (m *Machine) persisted(in Persisted) {
 // send puts a message on its way, with what must go before it on that link.
 func (m *Machine) send(l zab.Link, msg peer.Message) {
 	switch msg := msg.(type) {
+	case *zab.AckNewLeader:
+		m.declare(l)
 	case *zab.Pong:
 		m.beforePong(l)
 	case *zab.TimeoutNow:
@@ -290,6 +292,9 @@ func (m *Machine) roleChanged(ev zab.RoleChanged) {
 	switch ev.Role {
 	case zab.Looking:
 		m.wantLook = true
+		if !m.core.BarrierPassed() {
+			m.stepElection(election.Resigned{})
+		}
 		if ev.Reason == zab.ReasonHandOver {
 			m.successor, m.leader = ev.Leader, 0
 			m.campaign = m.campaign || ev.Leader == m.boot.Zab.Self

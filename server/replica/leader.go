@@ -21,6 +21,7 @@ type leadership struct {
 	bytes  int    // of batch
 	arena  []byte // encoded transactions
 	closed []closing
+	joined map[zab.Link]bool   // links that have promised this epoch
 	taken  map[zab.Link]uint64 // origin seq of the last request prepared for each link
 	reap   reaper
 	clocks
@@ -39,7 +40,7 @@ type closing struct {
 }
 
 func newLeadership(m *Machine) *leadership {
-	return &leadership{m: m, taken: map[zab.Link]uint64{}, clocks: newClocks(m.boot.Zab.Self)}
+	return &leadership{m: m, taken: map[zab.Link]uint64{}, joined: map[zab.Link]bool{}, clocks: newClocks(m.boot.Zab.Self)}
 }
 
 // leadAll prepares everything that waits: this server's own and what came over the links.
@@ -94,7 +95,8 @@ func (l *leadership) open() bool {
 	return ok
 }
 
-// begin starts preparing.
+// begin starts preparing, with the tickets that its quorum has declared: a session may have moved without a write since,
+// and what its old connection sends, here or elsewhere, must not be taken (I8).
 func (l *leadership) begin() {
 	m := l.m
 	t := m.boot.Tree.RLock()
@@ -107,6 +109,15 @@ func (l *leadership) begin() {
 	l.reap.next = m.now + m.boot.Reap.Interval
 	l.ready = true
 	l.declared(zab.Link{}, m.owners())
+	keep := l.queue[:0]
+	for _, q := range l.queue {
+		if t, ok := q.msg.(*peer.Tickets); ok {
+			l.declared(q.link, t.Owners)
+		} else {
+			keep = append(keep, q)
+		}
+	}
+	l.queue = keep
 }
 
 // serve handles one message of a link.
@@ -312,6 +323,7 @@ func (l *leadership) appliedUpTo(z zab.Zxid) {
 
 func (l *leadership) linkDown(link zab.Link) {
 	delete(l.taken, link)
+	delete(l.joined, link)
 	delete(l.heard, link.Peer)
 	keep := l.queue[:0]
 	for _, q := range l.queue {

@@ -52,8 +52,8 @@ func (m *Machine) forwardAll() {
 	})
 }
 
-// declare tells a new leader once who holds which session here, before any Forward and before the first Pong
-// (interleavings 6).
+// declare tells a new leader once who holds which session here: before any Forward and the first Pong (interleavings 6),
+// and before the acknowledgement that lets it serve, so that it knows its quorum's tickets by then.
 func (m *Machine) declare(l zab.Link) {
 	if m.learner.declared == l {
 		return
