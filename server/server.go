@@ -57,10 +57,13 @@ type Server struct {
 // New returned must be run (Run or Start): that is what releases it.
 func New(c *config.Config, o Options) (_ *Server, err error) {
 	timing := c.Timing()
-	tree := znode.Options{ExtendedTypes: c.ExtendedTypes, SkipACL: c.SkipACL, SuperDigest: c.SuperDigest}
+	tree := znode.Options{
+		ExtendedTypes: c.ExtendedTypes, SkipACL: c.SkipACL, SuperDigest: c.SuperDigest, EnforceQuota: c.EnforceQuota,
+		X509: c.X509, X509SuperUser: c.X509SuperUser, SASL: c.SASL, AnySASLUser: c.AnySASLUser,
+	}
 	s := &Server{
 		cfg: c, log: o.Log.With().Uint64("server", uint64(c.ServerID)).Logger(),
-		hub: session.NewHub(session.Options{Tree: tree, Log: o.Log}),
+		hub: session.NewHub(session.Options{Tree: tree, GlobalOutstanding: c.OutstandingLimit, Log: o.Log}),
 	}
 	var opened []func() error
 	defer func() {
@@ -81,6 +84,7 @@ func New(c *config.Config, o Options) (_ *Server, err error) {
 			Heartbeat: timing.Heartbeat, Lease: timing.Lease,
 		},
 		MinSessionTimeout: c.MinSessionTimeout, Hub: s.hub, Log: s.log,
+		Reap: replica.Reap{Interval: c.ReapInterval, NeverUsed: c.ReapNeverUsed, PerMinute: c.ReapPerMinute},
 	}
 	if !c.Standalone {
 		ro.ConfigNode = []byte(c.MembershipText(0))

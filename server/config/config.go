@@ -19,8 +19,10 @@ const (
 	DefaultTickTime       = 3 * time.Second
 	DefaultMaxClientCnxns = 60
 	DefaultMaxBuffer      = 0xfffff
-	DefaultOutstanding    = 1000
+	DefaultOutstanding    = 16384 // Java's 1000 would hold back what one sync and one quorum round can carry
 	DefaultFsyncWarning   = time.Second
+	DefaultReapInterval   = time.Minute
+	DefaultReapPerMinute  = 10000
 
 	// MaxBufferLimit: lengths from here on cannot be told from a TLS record or an ASCII word (wire-protocol 1.1).
 	MaxBufferLimit = 0x16030000
@@ -51,16 +53,26 @@ type Config struct {
 	WhitelistSet     bool // an explicit list is obeyed exactly
 	SkipACL          bool
 	SuperDigest      string
+	X509, SASL       bool   // access lists may name ids of these schemes
+	X509SuperUser    string // the x509 id that matches every x509 entry
+	AnySASLUser      string // the id whose sasl entries every sasl user matches
 	ExtendedTypes    bool
-	ForceSync        bool
-	FsyncWarning     time.Duration
-	CommitLogCount   int // least number of transactions kept for DIFF; 0: the store's default
-	QuorumListenAll  bool
-	ServerID         zab.ServerID
-	Servers          []Server // ascending by id; the one server of an ensemble of one included
-	Standalone       bool     // an ensemble of one without a server.N line of its own: Mode says standalone
-	Hierarchical     bool
-	Notices          []Notice
+	EnforceQuota     bool
+
+	// Removal of containers and TTL nodes by the leader.
+	ReapInterval  time.Duration
+	ReapPerMinute int
+	ReapNeverUsed time.Duration // of containers that never had a child; 0: never
+
+	ForceSync       bool
+	FsyncWarning    time.Duration
+	CommitLogCount  int // least number of transactions kept for DIFF; 0: the store's default
+	QuorumListenAll bool
+	ServerID        zab.ServerID
+	Servers         []Server // ascending by id; the one server of an ensemble of one included
+	Standalone      bool     // an ensemble of one without a server.N line of its own: Mode says standalone
+	Hierarchical    bool
+	Notices         []Notice
 }
 
 // Notice is one line for the log at start: a key that is not acted on, or something the operator should know.
@@ -100,6 +112,7 @@ func Load(file string, f Flags) (*Config, error) {
 	p := &parser{flags: f, c: &Config{
 		File: file, TickTime: DefaultTickTime, MaxClientCnxns: DefaultMaxClientCnxns, MaxBuffer: DefaultMaxBuffer,
 		OutstandingLimit: DefaultOutstanding, ForceSync: true, FsyncWarning: DefaultFsyncWarning,
+		ReapInterval: DefaultReapInterval, ReapPerMinute: DefaultReapPerMinute,
 	}}
 	p.file = file
 	p.parse(parseProperties(string(text)))
@@ -202,9 +215,16 @@ func (p *parser) family(kv property) bool {
 	case "weight":
 		p.weight(kv, n)
 	case "authProvider":
-		if !builtinProviders[kv.value] {
+		switch builtinProviders[kv.value] {
+		case "":
 			p.fault(kv.line, "%s=%s is refused: this class is not known, ids of its scheme would never match; known are the built-in providers digest, ip, sasl, x509 and ensemble", kv.key, kv.value)
-		} else if !strings.Contains(kv.value, "Digest") && !strings.Contains(kv.value, "IPAuth") {
+		case "sasl":
+			p.c.SASL = true
+			p.notice(kv.line, kv.key, "access lists may name sasl ids; no client can prove one in this version")
+		case "x509":
+			p.c.X509 = true
+			p.notice(kv.line, kv.key, "access lists may name x509 ids; no client can prove one in this version")
+		case "ensemble":
 			p.notice(kv.line, kv.key, "this scheme is not offered in this version")
 		}
 	default:
@@ -385,6 +405,22 @@ func (p *parser) set(key string, kv property) {
 		}
 	case "extendedTypesEnabled":
 		c.ExtendedTypes, _ = p.boolean(kv)
+	case "enforceQuota":
+		c.EnforceQuota, _ = p.boolean(kv)
+	case "znode.container.checkIntervalMs":
+		if n, ok := p.number(kv, 1, maxMs, false); ok {
+			c.ReapInterval = time.Duration(n) * time.Millisecond
+		}
+	case "znode.container.maxPerMinute":
+		c.ReapPerMinute, _ = p.number(kv, 1, maxMs, false)
+	case "znode.container.maxNeverUsedIntervalMs":
+		if n, ok := p.number(kv, 0, maxMs, false); ok {
+			c.ReapNeverUsed = time.Duration(n) * time.Millisecond
+		}
+	case "X509AuthenticationProvider.superUser":
+		c.X509SuperUser = kv.value
+	case "letAnySaslUserDoX":
+		c.AnySASLUser = kv.value
 	case "DigestAuthenticationProvider.superDigest":
 		c.SuperDigest = kv.value
 	}

@@ -103,6 +103,9 @@ func TestFaults(t *testing.T) {
 		{"TLS asked", ok + "sslQuorum=true\n", "", "sslQuorum=true is refused"},
 		{"auth asked", ok + "zookeeper.enforce.auth.enabled=true\n", "", "refused: enforced authentication"},
 		{"oracle", ok + "oraclePath=/x\n", "", "refused"},
+		{"reaping", ok + "znode.container.checkIntervalMs=0\n", "", "zoo.cfg:3: znode.container.checkIntervalMs=0: want a number from 1"},
+		{"reaping rate", ok + "zookeeper.znode.container.maxPerMinute=0\n", "", "want a number from 1"},
+		{"quota", ok + "enforceQuota=maybe\n", "", "enforceQuota=maybe: want true or false"},
 		{"provider", ok + "authProvider.1=com.example.Foo\n", "", "this class is not known"},
 		{"initLimit", ok + "server.1=a:1:2\nserver.2=b:1:2\n", "1", "initLimit is not set"},
 		{"no myid", three, "", "myid file is missing"},
@@ -154,6 +157,34 @@ func TestNotices(t *testing.T) {
 	}
 	if text := c.Notices[4].Text; !strings.Contains(text, "maxClientCnxns") {
 		t.Fatal(text)
+	}
+}
+
+// What the tree and the reaper are told.
+func TestTree(t *testing.T) {
+	base := "dataDir=D/\nclientPort=1\n"
+	c, err := Load(write(t, base, ""), Flags{})
+	if err != nil || c.EnforceQuota || c.X509 || c.SASL || c.ReapInterval != time.Minute || c.ReapPerMinute != 10000 || c.ReapNeverUsed != 0 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	c, err = Load(write(t, base+`enforceQuota=true
+zookeeper.znode.container.checkIntervalMs=1000
+znode.container.maxPerMinute=7
+znode.container.maxNeverUsedIntervalMs=1500
+authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider
+zookeeper.authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
+X509AuthenticationProvider.superUser=CN=root
+letAnySaslUserDoX=all
+globalOutstandingLimit=5
+`, ""), Flags{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.EnforceQuota || !c.X509 || !c.SASL || c.X509SuperUser != "CN=root" || c.AnySASLUser != "all" || c.OutstandingLimit != 5 {
+		t.Fatalf("%+v", c)
+	}
+	if c.ReapInterval != time.Second || c.ReapPerMinute != 7 || c.ReapNeverUsed != 1500*time.Millisecond {
+		t.Fatalf("%+v", c)
 	}
 }
 
