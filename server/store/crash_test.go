@@ -76,8 +76,9 @@ type promise struct {
 
 // disk is a crashable file system that clones itself before its k-th write operation.
 type disk struct {
-	mem *vfs.MemFS
-	rng *rand.Rand
+	mem     *vfs.MemFS
+	rng     *rand.Rand
+	percent *int // of what is unsynced that survives; nil: drawn
 
 	mu      sync.Mutex
 	left    int
@@ -109,6 +110,9 @@ func (d *disk) tick() {
 
 func (d *disk) crash() {
 	percent := []int{0, 0, 20, 50, 80, 100}[d.rng.IntN(6)]
+	if d.percent != nil {
+		percent = *d.percent
+	}
 	d.clone = d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(d.rng.Uint64(), 1))})
 	d.kept = d.promise
 }
@@ -223,7 +227,7 @@ func seed(t *testing.T) uint64 {
 	return rand.Uint64()
 }
 
-// TestCrashes: STORE_ROUNDS sets the number of crashes (default 200, and then at most 8 s; 1,000 take about a minute on
+// TestCrashes: STORE_ROUNDS sets the number of crashes (default 200, and then at most 5 s; 1,000 take about a minute on
 // two busy cores), STORE_SEED the seed of the choices; the store's own goroutines are scheduled as they like.
 func TestCrashes(t *testing.T) {
 	noLeaks(t)
@@ -231,7 +235,7 @@ func TestCrashes(t *testing.T) {
 	c := &campaign{rng: rand.New(rand.NewPCG(sd, 0)), ops: make(map[string]int)}
 	start := time.Now()
 	if os.Getenv("STORE_ROUNDS") == "" {
-		c.until = start.Add(8 * time.Second) // on a busy machine fewer
+		c.until = start.Add(5 * time.Second) // on a busy machine fewer
 	}
 	if err := c.run(n); err != nil {
 		t.Fatalf("seed %d: %v", sd, err)

@@ -17,6 +17,10 @@ const forever = time.Duration(math.MaxInt64)
 // durable state does not cover, nor beyond minCursor (of the slowest live learner) as long as the rest stays within
 // DiffBytes, nor in any case what a snapshot under way will have to continue from. It reports the base that holds now.
 func (s *Store) CutLog(minCursor zab.Zxid) (base zab.Zxid, cut bool, err error) {
+	if s.stateDamaged.Load() {
+		base, _ = s.LogBounds()
+		return base, false, nil
+	}
 	return s.cutLog(minCursor, s.DurableApplied())
 }
 

@@ -12,12 +12,16 @@ import (
 
 // engineOptions are Pebble's for one of the stores. Memory belongs to the tree: small memtables, one small cache.
 func (s *Store) engineOptions(fs vfs.FS, part string, state, readOnly bool) *pebble.Options {
+	memTable, stop := uint64(s.o.MemTable), 4
+	if state {
+		memTable, stop = memTable/2, 3 // its writer may wait, nobody waits for it
+	}
 	return &pebble.Options{
 		Cache:                       s.cache,
 		FS:                          fs,
 		FormatMajorVersion:          pebbleFormat,
-		MemTableSize:                uint64(s.o.MemTable),
-		MemTableStopWritesThreshold: 4,
+		MemTableSize:                memTable,
+		MemTableStopWritesThreshold: stop,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       48,
 		LBaseMaxBytes:               64 << 20,
@@ -26,16 +30,19 @@ func (s *Store) engineOptions(fs vfs.FS, part string, state, readOnly bool) *peb
 		DisableWAL:                  state,
 		ReadOnly:                    readOnly,
 		Logger:                      pebbleLogger{s: s, part: part},
-		EventListener:               s.listener(part),
+		EventListener:               s.listener(part, state),
 	}
 }
 
-func (s *Store) listener(part string) *pebble.EventListener {
+func (s *Store) listener(part string, state bool) *pebble.EventListener {
 	log := s.o.Log.With().Str("store", part).Logger()
 	return &pebble.EventListener{
 		// The default would be Fatalf: the reader would hang. So it gets an error, and the file's name is kept.
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			s.noteDamage(i.Path)
+			if state {
+				s.stateDamaged.Store(true)
+			}
 			log.Error().Str("file", i.Path).AnErr("detail", i.Details).Msg("damage found on disk")
 		},
 		BackgroundError: func(err error) { log.Error().Err(err).Msg("background error of the store") },

@@ -66,10 +66,7 @@ func (s *Store) Metrics() Metrics {
 	}
 	s.stateMu.RLock()
 	defer s.stateMu.RUnlock()
-	s.snapMu.Lock()
-	closed := s.closed
-	s.snapMu.Unlock()
-	if closed {
+	if s.isClosed() {
 		return m
 	}
 	l := s.logDB.Metrics()

@@ -15,6 +15,11 @@ const readChunk = 64 << 10
 // not durable. missing says that the log does not (or no longer) continue from after. No entry and no missing: there
 // is nothing durable there yet.
 func (s *Store) ReadLog(after, upto zab.Zxid, maxBytes int) (entries []zab.Entry, missing bool, err error) {
+	s.stateMu.RLock()
+	defer s.stateMu.RUnlock()
+	if s.isClosed() {
+		return nil, false, ErrClosed
+	}
 	l := s.durable.Load()
 	if !l.contains(after) {
 		return nil, true, nil

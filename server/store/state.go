@@ -101,9 +101,7 @@ func (s *Store) WriteState(b *StateBatch) error {
 }
 
 func (s *Store) noState() error {
-	s.snapMu.Lock()
-	defer s.snapMu.Unlock()
-	if s.closed {
+	if s.isClosed() {
 		return ErrClosed
 	}
 	return ErrNoState

@@ -62,6 +62,7 @@ func (s *Store) replaceState(damage *DamageError) error {
 		return err
 	}
 	s.state, s.stateName = d, d.name
+	s.stateDamaged.Store(false)
 	return nil
 }
 
@@ -132,6 +133,7 @@ func (s *Store) switchState(in *zab.Install) error {
 	defer s.stateMu.Unlock()
 	old, oldName := s.state, s.stateName
 	s.state, s.stateName = w.state, in.Dir
+	s.stateDamaged.Store(false)
 	if old != nil {
 		if err := old.db.Close(); err != nil {
 			s.o.Log.Warn().Err(err).Str("state", oldName).Msg("closing the replaced state")

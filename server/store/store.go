@@ -60,10 +60,12 @@ type Store struct {
 	// durable is what the durable log holds. Readers load it; only holders of logMu replace it.
 	durable atomic.Pointer[logState]
 
-	// stateMu is held for reading while the state is used, for writing while it is replaced.
-	stateMu   sync.RWMutex
-	state     *stateDB // nil: none (NeedSnap)
-	stateName string   // as log/ names it
+	// stateMu is held for reading while a database is read or the state written, for writing while the state is
+	// replaced or the store closed.
+	stateMu      sync.RWMutex
+	state        *stateDB    // nil: none (NeedSnap)
+	stateName    string      // as log/ names it
+	stateDamaged atomic.Bool // met while running: the log is not cut any more, for the next start may need it
 
 	// snapMu guards the snapshots under way.
 	snapMu  sync.Mutex
@@ -81,6 +83,12 @@ func (s *Store) Recovered() Recovered { return s.rec }
 func (s *Store) LogBounds() (base, last zab.Zxid) {
 	l := s.durable.Load()
 	return l.base, l.last
+}
+
+func (s *Store) isClosed() bool {
+	s.snapMu.Lock()
+	defer s.snapMu.Unlock()
+	return s.closed
 }
 
 func (s *Store) noteDamage(file string) {
