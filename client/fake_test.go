@@ -185,21 +185,6 @@ func (c *fakeConn) event(t jute.EventType, path string, zxid int64) {
 	c.write(jute.AppendEvent(nil, zxid, t, path))
 }
 
-// servePings answers pings until the connection ends or something else arrives.
-func (c *fakeConn) servePings() {
-	for {
-		r, err := c.next()
-		if err != nil {
-			return
-		}
-		if r.Type != jute.OpPing {
-			c.t.Errorf("operation %v while only pings are due", r.Type)
-			return
-		}
-		c.reply(r.Xid, 0, 0, nil)
-	}
-}
-
 // serveClose answers closeSession and everything before it with an empty success.
 func (c *fakeConn) serveClose() {
 	defer func() { _ = c.Close() }()
