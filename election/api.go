@@ -82,6 +82,9 @@ type (
 		Campaign    bool // told by TimeoutNow to stand: decide for self at once
 		Successor   zab.ServerID
 	}
+	// Resigned says that the role is over while the next Look must wait for the disk. What this server said of its role
+	// is taken back at once: those who look would go on following one who leads no more, for initLimit.
+	Resigned struct{}
 	// Settled says the zab core serves in this role and epoch.
 	Settled struct {
 		Role     zab.Role
@@ -98,6 +101,7 @@ func (Received) isInput() {}
 func (PeerUp) isInput()   {}
 func (PeerDown) isInput() {}
 func (Look) isInput()     {}
+func (Resigned) isInput() {}
 func (Settled) isInput()  {}
 func (Chosen) isInput()   {}
 

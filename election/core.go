@@ -49,6 +49,7 @@ type Core struct {
 	proposal    Vote
 	class       class
 	closed      bool // Abandon was said for the role held; nothing more is until the next Look
+	resigned    bool // the role held is over
 
 	latest  map[zab.ServerID]*heard
 	links   map[zab.ServerID]*link
@@ -147,6 +148,8 @@ func (c *Core) Step(in Input) {
 		c.peerDown(in)
 	case Look:
 		c.start(in)
+	case Resigned:
+		c.resign()
 	case Chosen:
 		if c.leader != 0 && in.Role != zab.Looking {
 			c.role = in.Role
@@ -184,7 +187,10 @@ func (c *Core) notification() Notification {
 		Established: c.settled,
 		ConfigSum:   c.configSum,
 	}
-	if !c.votes() {
+	if c.resigned {
+		n.State = zab.Looking
+	}
+	if !c.votes() || c.resigned {
 		n.Vote = Vote{} // counted by nobody
 	}
 	return n
@@ -196,7 +202,7 @@ func (c *Core) votes() bool { return c.voter && !c.look.NeedSnap }
 // start begins an instance.
 func (c *Core) start(in Look) {
 	c.look = in
-	c.role, c.leader, c.settled, c.closed = zab.Looking, 0, Established{}, false
+	c.role, c.leader, c.settled, c.closed, c.resigned = zab.Looking, 0, Established{}, false, false
 	c.forgive()
 	round := c.round + 1
 	for _, id := range c.members {

@@ -23,6 +23,18 @@ func (c *Core) settle(in Settled) {
 	}
 }
 
+// resign takes back what this server says of its role; it makes no vote, so it need not wait for the disk. Questions are
+// not answered until the next Look: two that have resigned would answer each other for ever.
+func (c *Core) resign() {
+	if c.role == zab.Looking || c.round == 0 || c.resigned {
+		return
+	}
+	c.resigned, c.closed, c.settled = true, true, Established{}
+	for _, id := range c.members {
+		c.pending[id] = true
+	}
+}
+
 // receiveHolding takes in a notification while a role is held.
 func (c *Core) receiveHolding(from zab.ServerID, n *Notification, before *heard) {
 	if c.round == 0 {
