@@ -744,7 +744,6 @@ func TestFieldA14SyncThatDoesNotEnd(t *testing.T) {
 		t.Errorf("the old leader: %+v", s)
 	}
 	t.Logf("another leader after %v", time.Since(began))
-	t.Log(log.String())
 	mu.Lock()
 	gates[old.id] = nil
 	mu.Unlock()
