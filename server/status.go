@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/zkserver/zkserver/server/replica"
 	"github.com/zkserver/zkserver/server/store"
 	"github.com/zkserver/zkserver/zab"
+	"github.com/zkserver/zkserver/znode"
 )
 
 // status answers what the four-letter words ask.
@@ -136,6 +138,36 @@ func dirSize(dir string) (n int64) {
 func (s *status) Digests() []front.Digest {
 	r := s.replica.Status()
 	return []front.Digest{{Zxid: int64(r.Applied), Digest: r.Digests.Tree}}
+}
+
+// dumpLimit bounds how long dump waits for the loop.
+const dumpLimit = time.Second
+
+// Dump implements front.Status. The tree is locked for one session at a time.
+func (s *status) Dump() front.Dump {
+	var d front.Dump
+	ctx, stop := context.WithTimeout(context.Background(), dumpLimit)
+	defer stop()
+	if list, known := s.replica.Expiries(ctx); known {
+		now := time.Now()
+		d.Expiring = make([]front.SessionEnd, len(list))
+		for i, x := range list {
+			d.Expiring[i] = front.SessionEnd{ID: x.Session, Timeout: x.Timeout, Ends: now.Add(x.Left)}
+		}
+	}
+	s.replica.RLock().Sessions(func(x znode.Session) bool {
+		d.Sessions = append(d.Sessions, front.SessionEnd{ID: x.ID, Timeout: x.Timeout})
+		return true
+	})
+	s.replica.RUnlock()
+	for _, x := range d.Sessions {
+		paths := s.replica.RLock().Ephemerals(x.ID, "", true)
+		s.replica.RUnlock()
+		if len(paths) > 0 {
+			d.Owners = append(d.Owners, front.SessionNodes{ID: x.ID, Paths: paths})
+		}
+	}
+	return d
 }
 
 // Metrics implements front.Status.

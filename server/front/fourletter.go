@@ -25,8 +25,7 @@ type word struct {
 	argSize int
 }
 
-// knownWords are the first four bytes that are a word and not a length. answer is nil for a word that is known and not
-// served: dump needs the leader's clocks.
+// knownWords are the first four bytes that are a word and not a length.
 var knownWords = map[string]*word{
 	"ruok": {answer: func(_ *Front, w io.Writer, _ []byte) { put(w, "imok") }, always: true},
 	"isro": {answer: (*Front).isro, always: true},
@@ -45,7 +44,7 @@ var knownWords = map[string]*word{
 	"wchs": {answer: (*Front).wchs},
 	"wchc": {answer: (*Front).wchc},
 	"wchp": {answer: (*Front).wchp},
-	"dump": {},
+	"dump": {answer: (*Front).dump},
 }
 
 // notServing is the sentence that health checks look for.
@@ -68,8 +67,6 @@ func (f *Front) answerWord(nc net.Conn, name string) error {
 	switch {
 	case !f.words[name]:
 		put(out, name+" is not executed because it is not in the whitelist.\n")
-	case w.answer == nil:
-		put(out, name+" is not implemented by this server.\n")
 	case !w.always && !f.hub.Serving():
 		put(out, notServing+"\n")
 	default:

@@ -31,7 +31,6 @@ func TestFourLetterWords(t *testing.T) {
 		"ruok": "imok", "ruok\n": "imok", "isro": "rw", "gtmk": "306", "conf": "clientPort=2181\nserverId=1",
 		"dirs": "datadir_size: 12\nlogdir_size: 34\n", "hash": "80: 99\n",
 		"wchs": "1 connections watching 1 paths\nTotal watches:2\n\n",
-		"dump": "dump is not implemented by this server.\n",
 		"abcd": "",
 	}
 	for w, want := range exact {
@@ -78,6 +77,16 @@ host\.name=.+
 	for w, want := range pattern {
 		if got := s.word(w); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("%s answered\n%s", w, got)
+		}
+	}
+	for _, want := range []string{
+		"SessionTracker dump:\nSession Sets (2)/(3):\n1 expire at Mon Nov 30 06:14:56 UTC 2026:\n\t0x11\n" +
+			"2 expire at Mon Nov 30 06:14:58 UTC 2026:\n\t0x12\n\t0x13\nephemeral nodes dump:\n",
+		"Sessions with Ephemerals (1):\n0x12:\n\t/app/lock\n\t/app/z\nConnections dump:\nConnections Sets (",
+		" sessionId: " + sid + "\n", " sessionId: 0x0\n",
+	} {
+		if got := s.word("dump"); !strings.Contains(got, want) {
+			t.Errorf("dump answered\n%s\nwithout\n%s", got, want)
 		}
 	}
 	if set, read := s.word("stmk\x00\x00\x00\x00\x00\x00\x00\x07"), s.word("gtmk"); set != "7" || read != "7" {

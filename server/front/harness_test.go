@@ -36,6 +36,14 @@ func (s fakeStatus) Snapshot() Snapshot {
 	s.b.Tree(func(t *znode.Tree) { out.Nodes = t.NodeCount() })
 	return out
 }
+func (fakeStatus) Dump() Dump {
+	at := func(s int) time.Time { return time.Date(2026, 11, 30, 6, 14, s, 5, time.UTC) }
+	return Dump{
+		Expiring: []SessionEnd{{0x11, 4000, at(56)}, {0x12, 6000, at(58)}, {0x13, 6000, at(58)}},
+		Sessions: []SessionEnd{{ID: 0x11, Timeout: 4000}},
+		Owners:   []SessionNodes{{0x12, []string{"/app/lock", "/app/z"}}},
+	}
+}
 func (fakeStatus) Conf() string                   { return "clientPort=2181\nserverId=1" }
 func (fakeStatus) DirSizes() (int64, int64)       { return 12, 34 }
 func (fakeStatus) Digests() []Digest              { return []Digest{{Zxid: 128, Digest: 99}} }

@@ -13,8 +13,32 @@ type Status interface {
 	DirSizes() (data, log int64)
 	// Digests are the digests kept for hash, oldest first.
 	Digests() []Digest
+	// Dump is what dump tells of sessions.
+	Dump() Dump
 	// Metrics gives mntr's further lines: keys without zk_, of [A-Za-z0-9_] only, and values that are not empty.
 	Metrics(line func(key, value string))
+}
+
+// Dump lists the sessions, those with ephemerals among them by id.
+type Dump struct {
+	// Expiring are the sessions in the order of their end, on the leader; Expiring is nil elsewhere.
+	Expiring []SessionEnd
+	// Sessions are all of them by id, as the tree has them.
+	Sessions []SessionEnd
+	Owners   []SessionNodes
+}
+
+// SessionEnd is a session and when it ends if nothing more is heard from it; zero: only the leader knows.
+type SessionEnd struct {
+	ID      int64
+	Timeout int32 // ms
+	Ends    time.Time
+}
+
+// SessionNodes are the ephemeral nodes of a session, sorted.
+type SessionNodes struct {
+	ID    int64
+	Paths []string
 }
 
 // Digest is the tree's digest after a transaction.

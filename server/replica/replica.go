@@ -236,6 +236,10 @@ func (r *Replica) loop() {
 		ins := r.inbox.take()
 		r.machine.Step(Clock{WallMs: time.Now().UnixMilli()})
 		for _, in := range ins {
+			if q, ok := in.(query); ok {
+				q.reply <- r.machine.expiries() // it has room
+				continue
+			}
 			if _, ok := in.(Quantum); ok {
 				quanta++
 				if quanta%touchQuanta == 0 {
