@@ -101,7 +101,8 @@ func (m *Machine) fromLeader(l zab.Link, msg peer.Message) {
 			m.attached(a.in, msg.Valid, msg.Timeout, nodeTicket(msg.Ticket))
 		}
 	case *peer.ForwardReject:
-		if msg.Origin.Instance == m.boot.Process && msg.Reason != peer.RejectHandOver {
+		if msg.Origin.Instance == m.boot.Process {
+			m.waiting.done(msg.Origin.Seq)
 			m.closeConn(msg.Origin.Conn, reasonMoved)
 		}
 	case *peer.Evict:

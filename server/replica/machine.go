@@ -274,11 +274,14 @@ func (m *Machine) received(in Received) {
 		switch msg := msg.(type) {
 		case *election.Notification:
 			m.stepElection(election.Received{From: in.Link.Peer, N: *msg})
+		case *zab.AckEpoch:
+			if m.lead != nil && msg.Epoch == m.core.Epoch() {
+				m.lead.joined[in.Link] = true
+			}
+			m.stepCore(zab.Received{Link: in.Link, Msg: msg})
 		case *zab.SyncRequest:
 			// It stands behind the requests that came before it: its index must cover them.
-			if m.lead != nil {
-				m.lead.queue = append(m.lead.queue, queued{link: in.Link, msg: msg})
-			}
+			m.enqueue(queued{link: in.Link, msg: msg})
 		case *zab.Pong:
 			if m.lead != nil {
 				m.lead.heard[in.Link.Peer] = m.lead.clock
@@ -287,17 +290,21 @@ func (m *Machine) received(in Received) {
 		case zab.Message:
 			m.stepCore(zab.Received{Link: in.Link, Msg: msg})
 		case *Forwarded:
-			if m.lead != nil {
-				m.lead.queue = append(m.lead.queue, queued{link: in.Link, req: msg.Request})
-			}
+			m.enqueue(queued{link: in.Link, req: msg.Request})
 		case *peer.Revalidate, *peer.Touches, *peer.Tickets:
-			if m.lead != nil {
-				m.lead.queue = append(m.lead.queue, queued{link: in.Link, msg: msg})
-			}
+			m.enqueue(queued{link: in.Link, msg: msg})
 		default:
 			if in.Link.Peer == m.leader && m.lead == nil {
 				m.fromLeader(in.Link, msg)
 			}
 		}
+	}
+}
+
+// enqueue takes a learner's message for this leadership. What was sent to an earlier one over the same link comes before
+// the learner's promise of this epoch: it was handed back, or its sender has given it up.
+func (m *Machine) enqueue(q queued) {
+	if m.lead != nil && m.lead.joined[q.link] {
+		m.lead.queue = append(m.lead.queue, q)
 	}
 }

@@ -40,7 +40,7 @@ func (h *history) applied(id int, t *znode.Txn, a *znode.Applied) {
 	}
 	h.txns[t.Zxid] = got
 	if a.Result.Code == znode.NodeExists {
-		h.fail("%q at %#x was prepared twice", t.Op.Path, t.Zxid)
+		h.fail("%s at %#x was prepared twice: %s", h.s.conns[t.Origin.Conn].ops[t.Origin.Seq], t.Zxid, got)
 	}
 }
 

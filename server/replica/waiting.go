@@ -10,6 +10,7 @@ type waiting struct {
 	req   *znode.Request
 	zxid  zab.Zxid // the leader's own: the transaction that it became
 	fated bool     // a leader that handed over has committed it: it will be delivered
+	gone  bool     // its connection is closed; it keeps its place, by which a hand-over is understood
 	done  bool
 }
 
@@ -69,8 +70,8 @@ func (w *waitList) all() []waiting {
 	return out
 }
 
-// split parts what waits behind the request with that origin seq. That one may be done, its connection having been
-// closed while others wait before it; when it is not there at all, it and everything before it have completed.
+// split parts what waits behind the request with that origin seq. What belongs to a closed connection has kept its
+// place; so when that request is not there at all, it and everything before it have completed.
 func (w *waitList) split(last uint64) (upTo []waiting, behind []*znode.Request) {
 	at := w.head - 1
 	for i := w.head; i < len(w.items); i++ {
@@ -80,7 +81,7 @@ func (w *waitList) split(last uint64) (upTo []waiting, behind []*znode.Request) 
 	}
 	for i := w.head; i < len(w.items); i++ {
 		switch x := w.items[i]; {
-		case x.done:
+		case x.done || x.gone && i > at:
 		case i <= at:
 			upTo = append(upTo, x)
 		default:
@@ -163,10 +164,11 @@ func (m *Machine) settle() {
 	doomed := map[uint32]bool{}
 	for _, x := range m.waiting.all() {
 		switch {
-		case x.req.Op == znode.OpSync:
-			again = append(again, x.req)
 		case x.fated || x.zxid != 0 && x.zxid <= m.committed:
 			keep = append(keep, x)
+		case x.gone:
+		case x.req.Op == znode.OpSync:
+			again = append(again, x.req)
 		default:
 			conn := x.req.Origin.Conn
 			if !doomed[conn] {
@@ -216,11 +218,10 @@ func (m *Machine) forget(conns map[uint32]bool) {
 	clear(m.parked[len(parked):])
 	m.parked = parked
 	for i := m.waiting.head; i < len(m.waiting.items); i++ {
-		if x := &m.waiting.items[i]; !x.done && conns[x.req.Origin.Conn] {
-			x.done = true
+		if x := &m.waiting.items[i]; conns[x.req.Origin.Conn] {
+			x.gone = true
 		}
 	}
-	m.waiting.trim()
 	for conn := range conns {
 		if m.taking {
 			m.dropped[conn] = true
