@@ -71,7 +71,7 @@ func crashAt(k, percent int, act func(w *worker) error) (crashed bool, err error
 	}
 	w := &worker{c: c, d: d, s: s, tree: newModel()}
 	err = s.load(w.tree)
-	for i := 0; i < 60 && err == nil; i++ {
+	for i := 0; i < 30 && err == nil; i++ {
 		next := w.v
 		if err = w.persist(next, w.draw(&next)); err != nil {
 			break
@@ -79,7 +79,7 @@ func crashAt(k, percent int, act func(w *worker) error) (crashed bool, err error
 		w.v = next
 		d.set(func(p *promise) { p.acked, p.sent = next, next })
 		w.delivered = max(next.commit, w.delivered)
-		if i%20 == 19 {
+		if i%10 == 9 {
 			err = s.logDB.Flush()
 		}
 	}
