@@ -63,7 +63,7 @@ func New(c *config.Config, o Options) (_ *Server, err error) {
 	}
 	s := &Server{
 		cfg: c, log: o.Log.With().Uint64("server", uint64(c.ServerID)).Logger(),
-		hub: session.NewHub(session.Options{Tree: tree, GlobalOutstanding: c.OutstandingLimit, Log: o.Log}),
+		hub: session.NewHub(session.Options{Tree: tree, GlobalOutstanding: c.OutstandingLimit, EnforceSchemes: c.EnforceAuth, Log: o.Log}),
 	}
 	var opened []func() error
 	defer func() {

@@ -58,6 +58,7 @@ type Config struct {
 	AnySASLUser      string // the id whose sasl entries every sasl user matches
 	ExtendedTypes    bool
 	EnforceQuota     bool
+	EnforceAuth      []string // schemes of which a client needs an identity before any request; nil: none is needed
 
 	// Removal of containers and TTL nodes by the leader.
 	ReapInterval  time.Duration
@@ -139,6 +140,7 @@ type parser struct {
 	dynamicLine  int
 	peerType     string
 	noStandalone bool
+	enforceAuth  bool
 	memberLine   int
 	groups       map[uint64][]zab.ServerID
 	weights      map[zab.ServerID]uint64
@@ -417,12 +419,30 @@ func (p *parser) set(key string, kv property) {
 		if n, ok := p.number(kv, 0, maxMs, false); ok {
 			c.ReapNeverUsed = time.Duration(n) * time.Millisecond
 		}
+	case "enforce.auth.enabled":
+		p.enforceAuth, _ = p.boolean(kv)
+	case "enforce.auth.schemes":
+		p.authSchemes(kv)
 	case "X509AuthenticationProvider.superUser":
 		c.X509SuperUser = kv.value
 	case "letAnySaslUserDoX":
 		c.AnySASLUser = kv.value
 	case "DigestAuthenticationProvider.superDigest":
 		c.SuperDigest = kv.value
+	}
+}
+
+// authSchemes reads the schemes that are enough where authentication is enforced. Those that no client can use here are
+// refused: it would lock everybody out.
+func (p *parser) authSchemes(kv property) {
+	for _, s := range strings.Split(kv.value, ",") {
+		switch s = strings.TrimSpace(s); s {
+		case "":
+		case "digest", "ip":
+			p.c.EnforceAuth = append(p.c.EnforceAuth, s)
+		default:
+			p.fault(kv.line, "%s: no client can authenticate by the scheme %q here; possible are digest and ip", kv.key, s)
+		}
 	}
 }
 
@@ -440,6 +460,12 @@ func (p *parser) finish() {
 	p.membership()
 	p.clientAddress()
 	p.sessionTimeouts()
+	switch line := p.seen["enforce.auth.enabled"]; {
+	case !p.enforceAuth:
+		c.EnforceAuth = nil
+	case len(c.EnforceAuth) == 0:
+		p.fault(line, "enforce.auth.enabled is set, but enforce.auth.schemes names no scheme")
+	}
 }
 
 func (p *parser) readDynamicFile() {

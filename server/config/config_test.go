@@ -101,7 +101,9 @@ func TestFaults(t *testing.T) {
 		{"bounds", ok + "minSessionTimeout=5000\nmaxSessionTimeout=4000\n", "", "minSessionTimeout must not be larger than maxSessionTimeout"},
 		{"buffer", ok + "jute.maxbuffer=369295360\n", "", "zoo.cfg:3: jute.maxbuffer=369295360: want a number from 1024 to 369295359"},
 		{"TLS asked", ok + "sslQuorum=true\n", "", "sslQuorum=true is refused"},
-		{"auth asked", ok + "zookeeper.enforce.auth.enabled=true\n", "", "refused: enforced authentication"},
+		{"auth without schemes", ok + "zookeeper.enforce.auth.enabled=true\n", "", "zoo.cfg:3: enforce.auth.enabled is set, but enforce.auth.schemes names no scheme"},
+		{"auth scheme", ok + "enforce.auth.enabled=true\nenforce.auth.schemes=digest,sasl\n", "", `no client can authenticate by the scheme "sasl" here`},
+		{"SASL asked", ok + "sessionRequireClientSASLAuth=true\n", "", "refused: SASL is not in this version"},
 		{"oracle", ok + "oraclePath=/x\n", "", "refused"},
 		{"reaping", ok + "znode.container.checkIntervalMs=0\n", "", "zoo.cfg:3: znode.container.checkIntervalMs=0: want a number from 1"},
 		{"reaping rate", ok + "zookeeper.znode.container.maxPerMinute=0\n", "", "want a number from 1"},
@@ -176,12 +178,17 @@ zookeeper.authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationP
 X509AuthenticationProvider.superUser=CN=root
 letAnySaslUserDoX=all
 globalOutstandingLimit=5
+enforce.auth.schemes=digest, ip
+enforce.auth.enabled=true
 `, ""), Flags{Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !c.EnforceQuota || !c.X509 || !c.SASL || c.X509SuperUser != "CN=root" || c.AnySASLUser != "all" || c.OutstandingLimit != 5 {
 		t.Fatalf("%+v", c)
+	}
+	if d := cmp.Diff([]string{"digest", "ip"}, c.EnforceAuth); d != "" {
+		t.Fatal(d)
 	}
 	if c.ReapInterval != time.Second || c.ReapPerMinute != 7 || c.ReapNeverUsed != 1500*time.Millisecond {
 		t.Fatalf("%+v", c)

@@ -61,8 +61,14 @@ const superPassword = "super:secret"
 
 func start(t testing.TB, change func(o *Options)) *server {
 	t.Helper()
+	return startHub(t, session.Options{}, change)
+}
+
+func startHub(t testing.TB, so session.Options, change func(o *Options)) *server {
+	t.Helper()
 	tree := znode.Options{ExtendedTypes: true, SuperDigest: znode.DigestID([]byte(superPassword))}
-	hub := session.NewHub(session.Options{Tree: tree, Log: zerolog.Nop()})
+	so.Tree, so.Log = tree, zerolog.Nop()
+	hub := session.NewHub(so)
 	b := sessiontest.New(hub, tree)
 	o := Options{
 		Addrs: []string{"127.0.0.1:0"}, Hub: hub, Status: fakeStatus{b}, Log: zerolog.Nop(),

@@ -153,8 +153,10 @@ func (z *zkConn) atReception(k kind, xid int32, op znode.Op, frame []byte) sessi
 			return session.ReasonMalformed
 		}
 	case kindRefused:
-		rep.Zxid, rep.Err = -1, znode.Unimplemented
-		reason = session.ReasonUnknownOp
+		rep.Zxid, rep.Err, reason = -1, znode.Unimplemented, session.ReasonUnknownOp
+		if !z.sess.Admitted() {
+			rep.Zxid, rep.Err, reason = 0, znode.SessionClosedRequireSASLAuth, session.ReasonUnproved
+		}
 	}
 	z.sess.Answer(rep)
 	if reason != "" {

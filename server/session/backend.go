@@ -67,6 +67,7 @@ const (
 	ReasonMalformed    Reason = "malformed frame"
 	ReasonUnknownOp    Reason = "unknown operation"
 	ReasonAuth         Reason = "authentication failed"
+	ReasonUnproved     Reason = "authentication is enforced"
 	ReasonAhead        Reason = "client has seen a later zxid"
 	ReasonSlow         Reason = "client does not read"
 	ReasonWrite        Reason = "write to the client failed"

@@ -21,6 +21,9 @@ type Options struct {
 	// GlobalOutstanding is how many requests of all connections together may be unanswered; above it, connections that
 	// have something outstanding are not read from. Default 16384.
 	GlobalOutstanding int
+	// EnforceSchemes, unless empty, are the schemes of which a connection needs an identity before anything but
+	// authenticating is done for it (enforce.auth.schemes).
+	EnforceSchemes []string
 	// Flushers is the number of goroutines that write what the applier queued. Default GOMAXPROCS.
 	Flushers int
 	Log      zerolog.Logger

@@ -26,6 +26,12 @@ func (c *Conn) Do(rs []Request) error {
 	c.out.stats.Received += int64(len(rs))
 	c.out.mu.Unlock()
 	c.hub.stats.received.Add(int64(len(rs)))
+	if len(c.hub.opts.EnforceSchemes) > 0 {
+		var err error
+		if rs, err = c.enforce(rs); err != nil {
+			return err
+		}
+	}
 	for len(rs) > 0 {
 		if c.Ended() {
 			return ErrEnded
