@@ -214,7 +214,10 @@ func TestFieldCatchUpCrashedAtEveryStoreOperation(t *testing.T) {
 	for _, snap := range []bool{false, true} {
 		for _, observer := range []bool{false, true} {
 			name := map[bool]string{false: "DIFF", true: "SNAP"}[snap] + map[bool]string{false: " follower", true: " observer"}[observer]
-			t.Run(name, func(t *testing.T) { catchUpCrashed(t, snap, observer) })
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				catchUpCrashed(t, snap, observer)
+			})
 		}
 	}
 }

@@ -242,6 +242,7 @@ func damageState(t *testing.T, fs *vfs.MemFS) {
 
 // TestFieldA6DamagedStateOfAMember: until it has its state back from a leader, the member neither counts nor serves.
 func TestFieldA6DamagedStateOfAMember(t *testing.T) {
+	t.Parallel()
 	e := newEnsemble(t, 3, small)
 	l, f := e.leader(), e.follower()
 	k := l.connect(session.Attach{Timeout: 60000})
@@ -471,6 +472,7 @@ func hurry(o *Options) {
 // at, while a multi of three is logged, applied and stored, what the next start finds is the state behind a whole
 // transaction, exactly.
 func TestFieldA11MultiCrashedAtEveryOperation(t *testing.T) {
+	t.Parallel()
 	step := 1
 	if !long() {
 		step = 9
@@ -586,6 +588,7 @@ func TestFieldA12StateWrittenUnderChurn(t *testing.T) {
 // TestFieldA12SnapshotUnderChurn: a member that was away takes a snapshot while creates, deletes and closing sessions go
 // on. Then every stat of every node is that of the leader, and so it is after a restart on what was received.
 func TestFieldA12SnapshotUnderChurn(t *testing.T) {
+	t.Parallel()
 	e := newEnsemble(t, 3, small)
 	l, f := e.leader(), e.follower()
 	k := l.connect(session.Attach{Timeout: 60000})
@@ -690,6 +693,7 @@ func (x *node) reconnect(a session.AttachResult) *client {
 // TestFieldA14SyncThatDoesNotEnd: a leader whose disk hangs steps down after syncLimit although its heartbeats go on;
 // writes go on elsewhere. It takes part again once the disk is back. Until then it does not vote.
 func TestFieldA14SyncThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	gates := map[zab.ServerID]chan struct{}{}
 	var log logBuffer

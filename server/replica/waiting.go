@@ -71,7 +71,8 @@ func (w *waitList) all() []waiting {
 }
 
 // split parts what waits behind the request with that origin seq. What belongs to a closed connection has kept its
-// place; so when that request is not there at all, it and everything before it have completed.
+// place; so when that request is not there at all, it and everything before it have completed. What an earlier
+// leadership has committed is none of this leader's.
 func (w *waitList) split(last uint64) (upTo []waiting, behind []*znode.Request) {
 	at := w.head - 1
 	for i := w.head; i < len(w.items); i++ {
@@ -82,7 +83,7 @@ func (w *waitList) split(last uint64) (upTo []waiting, behind []*znode.Request) 
 	for i := w.head; i < len(w.items); i++ {
 		switch x := w.items[i]; {
 		case x.done || x.gone && i > at:
-		case i <= at:
+		case i <= at || x.fated || x.zxid != 0:
 			upTo = append(upTo, x)
 		default:
 			behind = append(behind, x.req)
