@@ -248,12 +248,13 @@ func catchUpCrashed(t *testing.T, snap, observer bool) {
 		w.must(createReq(fmt.Sprintf("/before%d", i), "x", 0))
 	}
 	e.agree()
+	last := away.r.Status().Applied
 	base := e.kill(away).(*vfs.MemFS)
 	for i := range 60 {
 		w.must(createReq(fmt.Sprintf("/v/n%d", i), fmt.Sprint(i), int32(2*(i%2))))
 	}
 	if snap {
-		l.until("log cut", func(s Status) bool { return s.Zab.Base.Counter() > 50 })
+		l.until("log cut", func(s Status) bool { return s.Zab.Base > last })
 	}
 	before := l.r.Status().Zab
 	c := &catchUp{

@@ -249,7 +249,7 @@ func TestFieldA6DamagedStateOfAMember(t *testing.T) {
 	for i := range 100 {
 		k.must(createReq(fmt.Sprintf("/n%d", i), "x", 0))
 	}
-	f.until("log cut", func(s Status) bool { return s.Zab.Base.Counter() > 50 })
+	f.until("log cut", func(s Status) bool { return s.Zab.Base > 0 })
 	e.agree()
 	var third *node
 	for _, x := range e.nodes {
@@ -301,7 +301,7 @@ func TestFieldA6DamagedStateAlone(t *testing.T) {
 			k.must(createReq(fmt.Sprintf("/n%d", i), "x", 0))
 		}
 		if !complete {
-			x.until("log cut", func(s Status) bool { return s.Zab.Base.Counter() > 50 })
+			x.until("log cut", func(s Status) bool { return s.Zab.Base > 0 })
 		}
 		before := x.r.Status()
 		k.release()
