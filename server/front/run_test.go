@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +186,64 @@ func TestParkedReadsMayBeLong(t *testing.T) {
 			t.Fatalf("%d bytes", got)
 		}
 	}
+}
+
+// A client that asks for much and reads nothing costs little: what waits is not encoded, or it is cut off. Others do
+// not notice. (Events are bounded by session.HardEvents.)
+func TestDeafClientIsCheap(t *testing.T) {
+	const bound = 2 << 20
+	s := start(t, nil)
+	c := s.session()
+	c.call(jute.OpCreate, create("/big", string(make([]byte, 900<<10)), 0))
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // pools keep what they hold for one cycle
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	park := func(deaf *client, reads int) {
+		s.b.Hold()
+		batch := frameOf(request(1, jute.OpSetData, set("/", "1")))
+		for i := range reads {
+			batch = append(batch, frameOf(request(int32(i+2), jute.OpGetData, get("/big", false)))...)
+		}
+		deaf.raw(batch)
+		until(t, "the requests", func() bool { return s.hub.Stats().Outstanding == int64(reads+1) })
+		s.b.Resume()
+		until(t, "their execution", func() bool { return s.hub.Stats().Outstanding == 0 })
+	}
+	deaf := s.session()
+	before := heap()
+	park(deaf, 60)
+	// Replies are encoded, and thrown away, as long as the sockets' buffers take them.
+	until(t, "54 MB of replies that nobody reads to cost little", func() bool { return heap()-before < bound })
+	c.ping()
+	deaf.want(1, 0) // it reads after all
+	for i := range int32(60) {
+		if got := len(dataOf(t, deaf.want(i+2, 0))); got != 900<<10 {
+			t.Fatalf("%d bytes", got)
+		}
+	}
+	deaf.ping()
+	park(deaf, 120)
+	until(t, "its end", func() bool { return s.hub.Stats().Connections == 1 })
+	c.ping()
+}
+
+// A multiRead whose reply would be out of all proportion ends the connection, not the server.
+func TestMultiReadIsBounded(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	c.call(jute.OpCreate, create("/big", string(make([]byte, 900<<10)), 0))
+	var m jute.MultiRequest
+	for range 10_000 {
+		m.Ops = append(m.Ops, jute.Op{Type: jute.OpGetData, Path: jute.Str("/big")})
+	}
+	greedy := s.session()
+	greedy.req(jute.OpMultiRead, &m)
+	greedy.closed()
+	c.ping()
 }
 
 // Many connections, random pipelines: every read sees its own writes, replies keep their order, nothing is left over.

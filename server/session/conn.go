@@ -1,8 +1,10 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -223,18 +225,25 @@ func (c *Conn) Flush() { c.flush() }
 // append encodes one reply to a request received at, now. Under out.mu.
 func (c *Conn) append(r *Reply, at, now int64, t *tally) {
 	o := &c.out
-	if o.over() {
+	n := r.size()
+	if o.over() || r.Op == znode.OpMultiRead && n > HardReplies {
 		o.drop(&c.hub.buffers)
 		c.Close(ReasonSlow)
 		return
 	}
-	b := o.room(&c.hub.buffers)
-	if b == nil {
-		return
+	if o.crowded() {
+		it := lateItem{rep: *r, size: n}
+		it.rep.Multi = slices.Clone(r.Multi) // the applier's
+		o.delay(it)
+	} else {
+		b := o.room(&c.hub.buffers)
+		if b == nil {
+			return
+		}
+		n = len(b.b)
+		b.b = c.wire.AppendReply(b.b, r)
+		n = len(b.b) - n
 	}
-	n := len(b.b)
-	b.b = c.wire.AppendReply(b.b, r)
-	n = len(b.b) - n
 	lat := latency(now, at)
 	o.stats.reply(r, lat, now)
 	t.reply(n, lat)
@@ -250,7 +259,13 @@ func (c *Conn) appendEvent(frame []byte) {
 		c.Close(ReasonSlow)
 		return
 	}
-	if b := o.room(&c.hub.buffers); b != nil {
+	switch {
+	case o.ended:
+	case len(o.late) > 0:
+		o.delay(lateItem{frame: bytes.Clone(frame), size: len(frame)})
+		o.stats.Sent++
+	default:
+		b := o.room(&c.hub.buffers)
 		b.b = append(b.b, frame...)
 		b.events += len(frame)
 		o.stats.Sent++

@@ -12,10 +12,13 @@ const (
 	SoftOutbox = 256 << 10
 	// HardEvents is how many bytes of events may wait for a client that does not read before it is cut off. Events
 	// come whether it asks or not; replies are bounded by what is read from it.
-	HardEvents = 2 << 20
-	// HardReplies bounds the replies that a completion sets free at once: reads parked behind a write run before the
-	// next write, however long their replies.
+	HardEvents = 1 << 20
+	// HardReplies bounds the reply to a multiRead, and the replies that a completion sets free at once: reads parked
+	// behind a write run before the next write, however long their replies. Beyond SoftOutbox they are not encoded
+	// before the client has read what is; until then they cost what they say besides the tree's own data.
 	HardReplies = 64 << 20
+	// lateBatch is how much of them is encoded at a time.
+	lateBatch = 64 << 10
 	// keptBuffer is the largest buffer that goes back to the pool.
 	keptBuffer = 128 << 10
 )
@@ -37,6 +40,11 @@ type outbox struct {
 	off  int
 	tail *buffer // being appended to
 
+	// late is what comes behind tail and is not encoded yet. While there is any, everything goes there.
+	late       []lateItem
+	lateBytes  int // estimated
+	lateEvents int // bytes of them that are events
+
 	writing    bool
 	ended      bool // nothing is taken any more
 	closeAfter bool // end the connection once empty
@@ -46,6 +54,17 @@ type outbox struct {
 	dirty atomic.Bool // on the hub's list of outboxes to flush
 }
 
+// lateItem is a reply that is encoded when its turn comes, or the frame of an event.
+type lateItem struct {
+	rep   Reply
+	frame []byte
+	size  int
+}
+
+// crowded reports whether the client owes it to us to read first.
+func (o *outbox) crowded() bool { return len(o.late) > 0 || o.pending() > SoftOutbox }
+
+// pending is the number of encoded bytes.
 func (o *outbox) pending() int {
 	n := 0
 	if o.head != nil {
@@ -69,11 +88,11 @@ func (o *outbox) room(pool *sync.Pool) *buffer {
 }
 
 // over reports whether the client has been too slow to read. Under mu, before appending.
-func (o *outbox) over() bool { return o.pending() > HardReplies }
+func (o *outbox) over() bool { return o.pending()+o.lateBytes > HardReplies }
 
 // overEvents does so for an event.
 func (o *outbox) overEvents() bool {
-	n := 0
+	n := o.lateEvents
 	for _, b := range [...]*buffer{o.head, o.tail} {
 		if b != nil {
 			n += b.events
@@ -82,16 +101,57 @@ func (o *outbox) overEvents() bool {
 	return n > HardEvents || o.over()
 }
 
+// delay queues something behind all that is encoded. Under mu.
+func (o *outbox) delay(it lateItem) {
+	if o.ended {
+		return
+	}
+	o.late = append(o.late, it)
+	o.lateBytes += it.size
+	if it.frame != nil {
+		o.lateEvents += it.size
+	}
+}
+
 // next makes head the bytes to write next; false when there are none. Under mu.
-func (o *outbox) next() bool {
+func (c *Conn) next() bool {
+	o := &c.out
 	if o.head == nil {
 		o.head, o.off, o.tail = o.tail, 0, nil
+	}
+	if o.head == nil && len(o.late) > 0 {
+		o.head = c.encodeLate()
 	}
 	return o.head != nil
 }
 
+// encodeLate takes the first of what is late.
+func (c *Conn) encodeLate() *buffer {
+	o := &c.out
+	b := c.hub.buffers.Get().(*buffer)
+	n := 0
+	for n < len(o.late) && len(b.b) < lateBatch {
+		it := &o.late[n]
+		if it.frame != nil {
+			b.b = append(b.b, it.frame...)
+			b.events += len(it.frame)
+			o.lateEvents -= it.size
+		} else {
+			b.b = c.wire.AppendReply(b.b, &it.rep)
+		}
+		o.lateBytes -= it.size
+		*it = lateItem{}
+		n++
+	}
+	if o.late = o.late[n:]; len(o.late) == 0 {
+		o.late = nil
+	}
+	return b
+}
+
 func (o *outbox) drop(pool *sync.Pool) {
 	o.ended = true
+	o.late, o.lateBytes, o.lateEvents = nil, 0, 0
 	if !o.writing && o.head != nil {
 		recycle(pool, o.head)
 		o.head = nil
@@ -126,7 +186,7 @@ func (c *Conn) flush() {
 // writing cleared or handed on.
 func (c *Conn) drain(wait bool) {
 	o := &c.out
-	for o.next() && !c.Ended() {
+	for c.next() && !c.Ended() {
 		if !c.hub.leaseValid() && !o.closeAfter {
 			// Invariant (lease): past it the outbox stays (interleavings 15). The gate flushes it on renewal.
 			o.writing = false

@@ -187,7 +187,7 @@ func (c *Conn) crowded() bool {
 	}
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
-	return c.out.pending() > SoftOutbox
+	return c.out.crowded()
 }
 
 // execute runs a read, a ping, a watch operation or a refused body under the tree's lock and fills rep.

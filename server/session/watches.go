@@ -266,7 +266,14 @@ func (c *Conn) catchUp(t *znode.Tree, list watch.List, path string, rel int64) {
 		return
 	}
 	c.out.mu.Lock()
-	if b := c.out.room(&c.hub.buffers); b != nil {
+	switch {
+	case c.out.ended:
+	case c.out.crowded():
+		frame := c.wire.AppendEvent(nil, -1, ev, path)
+		c.out.delay(lateItem{frame: frame, size: len(frame)})
+		c.out.stats.Sent++
+	default:
+		b := c.out.room(&c.hub.buffers)
 		b.b = c.wire.AppendEvent(b.b, -1, ev, path)
 		c.out.stats.Sent++
 	}

@@ -27,6 +27,35 @@ type Sink interface {
 	Close() error
 }
 
+// size estimates how long a reply is, in bytes; what is beyond HardReplies need not be known exactly.
+func (r *Reply) size() int {
+	n := 128 + len(r.Path) + len(r.Data) + 128*len(r.Multi)
+	for i := range r.Multi {
+		n += len(r.Multi[i].Path)
+	}
+	for i := range r.ACL {
+		n += 16 + len(r.ACL[i].Scheme) + len(r.ACL[i].ID)
+	}
+	n = addNames(n, r.Names)
+	for i := range r.Reads {
+		if n > HardReplies {
+			break
+		}
+		n = addNames(n+96+len(r.Reads[i].Data), r.Reads[i].Names)
+	}
+	return n
+}
+
+func addNames(n int, names []string) int {
+	for i := range names {
+		if n > HardReplies {
+			break
+		}
+		n += 4 + len(names[i])
+	}
+	return n
+}
+
 // Request is one decoded client request. Strings and slices are owned by it: it may be parked.
 type Request struct {
 	Op    znode.Op
