@@ -278,7 +278,8 @@ func (m *Machine) event(ev zab.Event) {
 // roleChanged begins a new generation: what the old one owed is settled.
 func (m *Machine) roleChanged(ev zab.RoleChanged) {
 	if ev.Role == m.role && ev.Role != zab.Looking && ev.Leader == m.leader {
-		m.epoch = ev.Epoch // it became known
+		m.epoch = ev.Epoch    // it became known
+		m.learner = learner{} // it may be the next one of a leader that has handed over to itself
 		return
 	}
 	m.settle()

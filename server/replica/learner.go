@@ -108,7 +108,9 @@ func (m *Machine) fromLeader(l zab.Link, msg peer.Message) {
 	case *peer.Evict:
 		m.eff.Evict = append(m.eff.Evict, *msg)
 	case *peer.HandOverMark:
-		m.handedBack(msg.LastSeq)
+		if m.serving { // else nothing has been sent, and this server may go on following into the next epoch
+			m.handedBack(msg.LastSeq)
+		}
 	}
 }
 
