@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -20,6 +22,7 @@ type session struct {
 	c            *client.Client // nil before the first use and after close
 	closed       bool           // by the command close: nothing connects until connect
 	interactive  bool           // more commands may follow: watches are printed
+	interrupts   bool           // Ctrl-C ends the command, not the program
 	printWatches bool
 	history      []string // every command of a shell or script, by number
 	last         error    // of the last command: the exit code
@@ -121,6 +124,11 @@ func (s *session) dispatch(words []string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if s.interrupts {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt)
+		defer stop()
+	}
 	limit := s.o.wait + s.o.timeout
 	idle := time.AfterFunc(limit, cancel)
 	defer idle.Stop()

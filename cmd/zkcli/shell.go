@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/peterh/liner"
+	"golang.org/x/term"
 
 	"github.com/zkserver/zkserver/client"
 )
@@ -21,7 +23,7 @@ const firstPrompt = time.Second
 
 // shell reads commands from a terminal until quit or the end of input (Ctrl-D). Its exit code is that of the last command.
 func (s *session) shell(getenv func(string) string) int {
-	s.interactive = true
+	s.interactive, s.interrupts = true, true
 	s.p.note("Connecting to %s", s.o.server)
 	if err := s.dial(context.Background(), true); err != nil {
 		s.p.failure(err)
@@ -40,7 +42,8 @@ func (s *session) shell(getenv func(string) string) int {
 		line.AppendHistory(l)
 	}
 	for !s.quitting {
-		prompt := s.prompt()
+		columns, _, _ := term.GetSize(int(os.Stdout.Fd())) // 0 if it cannot be told
+		prompt := s.prompt(columns)
 		s.p.setPrompt(prompt)
 		text, err := line.Prompt(prompt)
 		s.p.setPrompt("")
@@ -63,9 +66,24 @@ func (s *session) shell(getenv func(string) string) int {
 	return exitCode(s.last, s.o.compatExit)
 }
 
-// prompt is zkCli's: server, state, number of the command.
-func (s *session) prompt() string {
-	return fmt.Sprintf("[zk: %s(%s) %d] ", s.o.server, s.stateName(), len(s.history))
+// prompt is zkCli's: server, state, number of the command. Of a list that takes more than half of a line the first server
+// is shown, of a long name the first part: a line editor needs room.
+func (s *session) prompt(columns int) string {
+	text := func(server string) string {
+		return fmt.Sprintf("[zk: %s(%s) %d] ", server, s.stateName(), len(s.history))
+	}
+	full := text(s.o.server)
+	if columns <= 0 || len(full) <= columns/2 {
+		return full
+	}
+	first, _, more := strings.Cut(s.o.server, ",")
+	if more {
+		first += ",..."
+	}
+	if short := text(first); len(short) <= columns*3/4 {
+		return short
+	}
+	return text("...")
 }
 
 func (s *session) stateName() string {

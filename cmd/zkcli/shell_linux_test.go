@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,5 +178,61 @@ func TestShell(t *testing.T) {
 	}
 	if s := string(kept); !strings.HasPrefix(s, "ls /from-before\ncreate /services\n") || !strings.HasSuffix(s, "ls /none\n") || strings.Contains(s, "secret") {
 		t.Errorf("kept history: %q", s)
+	}
+}
+
+// TestShellInterrupt: Ctrl-C ends a command that waits, and the shell goes on.
+func TestShellInterrupt(t *testing.T) {
+	t.Parallel()
+	server, stop, err := startFake()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, answers nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	p := openTerminal(t, "ZKCLI_SERVER="+server, "ZKCLI_HISTORY="+filepath.Join(t.TempDir(), "history"))
+	p.expect("(CONNECTED) 0] ")
+	p.keys("connect " + silent.Addr().String() + "\r")
+	c, err := silent.Accept() // the command runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	start := time.Now()
+	p.keys("\x03")
+	p.expect("(CLOSED) 1] ")
+	if d := time.Since(start); d > 4*time.Second { // without Ctrl-C it waits five
+		t.Errorf("Ctrl-C took %s", d)
+	}
+	p.keys("connect " + server + "\r")
+	p.expect("(CONNECTED) 2] ")
+	p.keys("quit\r")
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPromptFits: the list of servers is cut before the prompt leaves no room for typing.
+func TestPromptFits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		server  string
+		columns int
+		want    string
+	}{
+		{"a:2181", 80, "[zk: a:2181(CLOSED) 0] "},
+		{"a.example.com:2181,b.example.com:2181", 0, "[zk: a.example.com:2181,b.example.com:2181(CLOSED) 0] "},
+		{"a.example.com:2181,b.example.com:2181", 200, "[zk: a.example.com:2181,b.example.com:2181(CLOSED) 0] "},
+		{"a.example.com:2181,b.example.com:2181", 80, "[zk: a.example.com:2181,...(CLOSED) 0] "},
+		{"a.example.com:2181,b.example.com:2181", 40, "[zk: ...(CLOSED) 0] "},
+	} {
+		s := &session{o: options{server: c.server}}
+		if got := s.prompt(c.columns); got != c.want {
+			t.Errorf("%s in %d columns: %q, want %q", c.server, c.columns, got, c.want)
+		}
 	}
 }

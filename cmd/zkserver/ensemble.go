@@ -42,7 +42,7 @@ func ensembleCommand() *cobra.Command {
 			"  kill N       end server N at once, as kill -9 does      kill leader   the same to the leader\n" +
 			"  stop N       end server N by SIGTERM                    start N       start it again on its data\n" +
 			"  status       one line a server                          quit          stop all and exit",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runEnsemble(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -65,6 +65,7 @@ type member struct {
 	cmd      *exec.Cmd // nil while it does not run
 	exited   chan struct{}
 	role     string
+	fault    string // why it ended by itself, empty if it did not
 }
 
 type ensemble struct {
@@ -78,6 +79,9 @@ func runEnsemble(ctx context.Context, o ensembleOptions, in io.Reader, out io.Wr
 	if o.servers < 1 || o.observers < 0 || o.servers+o.observers > maxEnsemble {
 		return usageError{fmt.Errorf("--servers=%d --observers=%d: want at least one server and at most %d in all", o.servers, o.observers, maxEnsemble)}
 	}
+	if o.port < 1 || o.port > 65535 {
+		return usageError{fmt.Errorf("--port=%d: want a number from 1 to 65535", o.port)}
+	}
 	if o.tick < time.Millisecond {
 		return usageError{fmt.Errorf("--tick=%s: want 1ms or more", o.tick)}
 	}
@@ -87,7 +91,7 @@ func runEnsemble(ctx context.Context, o ensembleOptions, in io.Reader, out io.Wr
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.dir)) }()
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	e := &ensemble{out: out}
 	if e.exe, err = os.Executable(); err != nil {
@@ -104,6 +108,16 @@ func runEnsemble(ctx context.Context, o ensembleOptions, in io.Reader, out io.Wr
 	}
 	fmt.Fprintf(out, "logs and data in %s; type help for commands\n", o.dir)
 	return e.serve(ctx, in)
+}
+
+// endSignals are those after which the servers are stopped. SIGHUP and SIGPIPE are among them because a terminal that is
+// closed, or a reader of the output that is gone, would else leave the servers behind; under nohup SIGHUP stays ignored.
+func endSignals() []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // prepare chooses ports and writes the configuration files.
@@ -180,7 +194,7 @@ func (e *ensemble) start(m *member) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting server %d: %w", m.id, err)
 	}
-	m.cmd, m.exited = cmd, make(chan struct{})
+	m.cmd, m.exited, m.fault = cmd, make(chan struct{}), ""
 	go func(done chan struct{}) { // ends with the process
 		_ = cmd.Wait()
 		close(done)
@@ -243,6 +257,7 @@ func (e *ensemble) serve(ctx context.Context, in io.Reader) error {
 		case line, ok := <-lines:
 			if !ok {
 				lines = nil // run on without commands, as under nohup
+				fmt.Fprintln(e.out, "end of input: no more commands; Ctrl-C or SIGTERM stops all")
 				continue
 			}
 			if quit := e.obey(strings.Fields(line)); quit {
@@ -270,11 +285,11 @@ func (e *ensemble) poll() {
 		role := m.ask()
 		if role != m.role {
 			m.role = role
-			fmt.Fprintf(e.out, "server %d (%s): %s\n", m.id, m.client, role)
+			fmt.Fprintln(e.out, m)
 		}
 		switch role {
 		case roleDown:
-		case roleStarting, roleLooking:
+		case roleStarting, roleIdle:
 			running++
 		default:
 			running++
@@ -283,11 +298,20 @@ func (e *ensemble) poll() {
 	}
 }
 
+// String is the line of a server.
+func (m *member) String() string {
+	s := fmt.Sprintf("server %d (%s): %s", m.id, m.client, m.role)
+	if m.role == roleDown && m.fault != "" {
+		s += ", " + m.fault
+	}
+	return s
+}
+
 // What a server is while it has no role.
 const (
 	roleDown     = "down"
 	roleStarting = "starting"
-	roleLooking  = "looking"
+	roleIdle     = "not serving" // it answers without a mode
 )
 
 // ask is a server's mode by its word srvr.
@@ -295,6 +319,7 @@ func (m *member) ask() string {
 	if m.cmd != nil {
 		select {
 		case <-m.exited:
+			m.fault = fmt.Sprintf("ended by itself (%s), see %s", m.cmd.ProcessState, m.log)
 			m.cmd = nil
 		default:
 		}
@@ -314,7 +339,7 @@ func (m *member) ask() string {
 	text, _ := io.ReadAll(io.LimitReader(c, 1<<16))
 	_, mode, ok := strings.Cut(string(text), "Mode: ")
 	if !ok {
-		return roleLooking
+		return roleIdle
 	}
 	mode, _, _ = strings.Cut(mode, "\n")
 	return mode
@@ -335,7 +360,7 @@ func (e *ensemble) obey(words []string) (quit bool) {
 	case "status":
 		for _, m := range e.members {
 			m.role = m.ask()
-			fmt.Fprintf(e.out, "server %d (%s): %s\n", m.id, m.client, m.role)
+			fmt.Fprintln(e.out, m)
 		}
 		return false
 	case "kill", "stop", "start", "restart":

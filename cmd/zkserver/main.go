@@ -69,11 +69,18 @@ func oneFile(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) != 0 {
+		return usageError{fmt.Errorf("%s takes no argument, not %q", cmd.CommandPath(), args[0])}
+	}
+	return nil
+}
+
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		Run:   func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "zkserver", buildVersion()) },
 	}
 }
@@ -96,14 +103,27 @@ func configCommand() *cobra.Command {
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s:%d: %s: %s: %s\n", c.File, n.Line, kind, n.Key, n.Text)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: server %d of %d, clients on %s\n", c.File, c.ServerID, len(c.Servers), c.ClientAddr)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: server %d, %s, clients on %s\n", c.File, c.ServerID, ensembleSize(len(c.Servers)), c.ClientAddr)
 			return nil
 		},
 	}
 	addConfigFlags(check, &flags)
-	parent := &cobra.Command{Use: "config", Short: "Work with configuration files"}
+	parent := &cobra.Command{
+		Use:   "config",
+		Short: "Work with configuration files",
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("want zkserver config check FILE")}
+		},
+	}
 	parent.AddCommand(check)
 	return parent
+}
+
+func ensembleSize(n int) string {
+	if n == 1 {
+		return "by itself"
+	}
+	return fmt.Sprintf("%d servers in all", n)
 }
 
 func addConfigFlags(cmd *cobra.Command, f *config.Flags) {

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestEnsembleLeavesNothing: a closed terminal, or a reader of the output that went away, stops the servers and removes
+// the temporary directory.
+func TestEnsembleLeavesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(cmd *exec.Cmd, out io.Closer) error
+	}{
+		{"hangup", func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(syscall.SIGHUP) }},
+		{"reader gone", func(cmd *exec.Cmd, out io.Closer) error {
+			if err := out.Close(); err != nil {
+				return err
+			}
+			return cmd.Process.Signal(syscall.SIGPIPE) // as the next line it writes would
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			tmp := t.TempDir()
+			cmd := exec.Command(exe, "ensemble", "--servers=1", "--port=23381")
+			cmd.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+tmp)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = cmd.Process.Kill() }()
+			addr, text := "", ""
+			for s := bufio.NewScanner(out); addr == "" && s.Scan(); {
+				text += s.Text() + "\n"
+				if a, ok := strings.CutPrefix(s.Text(), "connect "); ok {
+					addr = a
+				}
+			}
+			if addr == "" {
+				t.Fatal("no connect string: " + text)
+			}
+			if !strings.Contains(text, "end of input") { // its standard input is the null device
+				t.Error("nothing says that no commands are read: " + text)
+			}
+			if err := c.end(cmd, out); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error("ended with ", err)
+			}
+			if n, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+				_ = n.Close()
+				t.Error("the server still listens")
+			}
+			if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestUsageErrors: what the command line got wrong is named, with exit code 2.
+func TestUsageErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"version x":               `takes no argument, not "x"`,
+		"ensemble x":              `takes no argument, not "x"`,
+		"ensemble --port=0":       "--port=0: want a number from 1 to 65535",
+		"ensemble --port=99999":   "--port=99999: want a number from 1 to 65535",
+		"ensemble --servers=0":    "want at least one server",
+		"config":                  "want zkserver config check FILE",
+		"config chek zoo.cfg":     "want zkserver config check FILE",
+		"config check":            "want one argument",
+		"--log-level=loud x":      "allowed are debug, info, warn and error",
+		"config check not-there":  "not-there",
+		"start-foreground a b":    "want one argument",
+		"ensemble --tick=0s":      "--tick=0s: want 1ms or more",
+		"ensemble --observers=-1": "--observers=-1",
+	} {
+		cmd := command()
+		cmd.SetArgs(strings.Fields(args))
+		cmd.SetOut(&bytes.Buffer{})
+		err := cmd.Execute()
+		var usage usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want a usage error with %q", args, err, want)
+		}
+	}
+}
