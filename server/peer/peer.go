@@ -47,7 +47,8 @@ type (
 		Origin Origin
 		Reason RejectReason
 	}
-	// HandOverMark follows zab.Goodbye on a hand-over: anything of this link above LastSeq was never prepared.
+	// HandOverMark goes right before zab.Goodbye (or TimeoutNow) on a hand-over: what this link sent behind the request
+	// LastSeq was never prepared; that one and what it sent before are committed.
 	HandOverMark struct{ LastSeq uint64 }
 	// Revalidate asks the leader whether a session lives; it checks the password and draws a new ticket.
 	Revalidate struct {
