@@ -34,8 +34,12 @@ type Table struct {
 	watches  int
 }
 
-// armed are the watchers of one path, ascending, by kind.
-type armed [kinds][]Watcher
+// armed are the watchers of one path, ascending, by kind. When the last one goes it is dropped for good: watches armed
+// later make another.
+type armed struct {
+	path string
+	by   [kinds][]Watcher
+}
 
 // watched is what a watcher has armed. refs may name watches that have fired since: the number of live ones says when
 // to sweep.
@@ -44,8 +48,9 @@ type watched struct {
 	live int
 }
 
+// ref is a watch of a watcher; it holds no string of its own.
 type ref struct {
-	path string
+	at   *armed
 	kind Kind
 }
 
@@ -58,14 +63,14 @@ func NewTable() *Table {
 func (t *Table) Add(kind Kind, path string, w Watcher) {
 	a := t.paths[path]
 	if a == nil {
-		a = new(armed)
+		a = &armed{path: path}
 		t.paths[path] = a
 	}
-	i, there := slices.BinarySearch(a[kind], w)
+	i, there := slices.BinarySearch(a.by[kind], w)
 	if there {
 		return
 	}
-	a[kind] = slices.Insert(a[kind], i, w)
+	a.by[kind] = slices.Insert(a.by[kind], i, w)
 	t.watches++
 	of := t.watchers[w]
 	if of == nil {
@@ -73,9 +78,9 @@ func (t *Table) Add(kind Kind, path string, w Watcher) {
 		t.watchers[w] = of
 	}
 	of.live++
-	of.refs = append(of.refs, ref{path: path, kind: kind})
+	of.refs = append(of.refs, ref{at: a, kind: kind})
 	if len(of.refs) > 2*of.live+minSweep {
-		t.sweep(w, of)
+		of.sweep(w)
 	}
 }
 
@@ -83,30 +88,26 @@ func (t *Table) Add(kind Kind, path string, w Watcher) {
 const minSweep = 16
 
 // sweep drops the refs of fired watches.
-func (t *Table) sweep(w Watcher, of *watched) {
-	slices.SortFunc(of.refs, ref.compare)
-	refs := slices.Compact(of.refs)
-	refs = slices.DeleteFunc(refs, func(r ref) bool { return !t.armed(r, w) })
-	clear(of.refs[len(refs):])
-	of.refs = refs
+func (of *watched) sweep(w Watcher) {
+	refs := slices.DeleteFunc(of.refs, func(r ref) bool { return !r.armed(w) })
+	slices.SortFunc(refs, ref.compare) // one armed a path is left
+	of.refs = slices.Compact(refs)
+	clear(refs[len(of.refs):])
 }
 
 func (r ref) compare(o ref) int {
-	return cmp.Or(cmp.Compare(r.path, o.path), cmp.Compare(r.kind, o.kind))
+	return cmp.Or(cmp.Compare(r.at.path, o.at.path), cmp.Compare(r.kind, o.kind))
 }
 
-func (t *Table) armed(r ref, w Watcher) bool {
-	a := t.paths[r.path]
-	if a == nil {
-		return false
-	}
-	_, there := slices.BinarySearch(a[r.kind], w)
+func (r ref) armed(w Watcher) bool {
+	_, there := slices.BinarySearch(r.at.by[r.kind], w)
 	return there
 }
 
 // Armed says whether a watch is there.
 func (t *Table) Armed(kind Kind, path string, w Watcher) bool {
-	return t.armed(ref{path: path, kind: kind}, w)
+	a := t.paths[path]
+	return a != nil && ref{at: a, kind: kind}.armed(w)
 }
 
 // Fire appends to out the watchers to be told of ev, ascending, each once however many of its watches match, and
@@ -127,11 +128,11 @@ func (t *Table) Fire(ev *znode.Event, out []Watcher) []Watcher {
 		out = append(out, t.consume(a, Data)...)
 		out = append(out, t.consume(a, Child)...)
 	}
-	if len(a[Persistent]) > 0 || ev.Type == znode.EventDeleted {
-		out = append(out, a[Persistent]...)
+	if len(a.by[Persistent]) > 0 || ev.Type == znode.EventDeleted {
+		out = append(out, a.by[Persistent]...)
 		out = Unique(out, from)
 	}
-	t.forgetIfEmpty(ev.Path, a)
+	t.forgetIfEmpty(a)
 	return out
 }
 
@@ -143,8 +144,8 @@ func Unique(out []Watcher, from int) []Watcher {
 
 // consume takes all watches of one kind away from a path.
 func (t *Table) consume(a *armed, kind Kind) []Watcher {
-	fired := a[kind]
-	a[kind] = nil
+	fired := a.by[kind]
+	a.by[kind] = nil
 	t.watches -= len(fired)
 	for _, w := range fired {
 		t.spend(w)
@@ -159,15 +160,16 @@ func (t *Table) spend(w Watcher) {
 	}
 }
 
-func (t *Table) forgetIfEmpty(path string, a *armed) {
-	if len(a[Data]) == 0 && len(a[Child]) == 0 && len(a[Persistent]) == 0 {
-		delete(t.paths, path)
+func (t *Table) forgetIfEmpty(a *armed) {
+	if len(a.by[Data]) == 0 && len(a.by[Child]) == 0 && len(a.by[Persistent]) == 0 {
+		delete(t.paths, a.path)
 	}
 }
 
 // Disarm takes one watch away and says whether it was there.
 func (t *Table) Disarm(kind Kind, path string, w Watcher) bool {
-	if !t.take(ref{path: path, kind: kind}, w) {
+	a := t.paths[path]
+	if a == nil || !t.take(ref{at: a, kind: kind}, w) {
 		return false
 	}
 	t.spend(w)
@@ -175,17 +177,14 @@ func (t *Table) Disarm(kind Kind, path string, w Watcher) bool {
 }
 
 func (t *Table) take(r ref, w Watcher) bool {
-	a := t.paths[r.path]
-	if a == nil {
-		return false
-	}
-	i, there := slices.BinarySearch(a[r.kind], w)
+	list := r.at.by[r.kind]
+	i, there := slices.BinarySearch(list, w)
 	if !there {
 		return false
 	}
-	a[r.kind] = slices.Delete(a[r.kind], i, i+1)
+	r.at.by[r.kind] = slices.Delete(list, i, i+1)
 	t.watches--
-	t.forgetIfEmpty(r.path, a)
+	t.forgetIfEmpty(r.at)
 	return true
 }
 
@@ -209,7 +208,7 @@ func (t *Table) Count() (watches, paths, watchers int) {
 // Each calls f for every watch until f says no: paths in order, kinds in theirs, watchers ascending.
 func (t *Table) Each(f func(path string, kind Kind, w Watcher) bool) {
 	for _, p := range slices.Sorted(maps.Keys(t.paths)) {
-		for kind, list := range t.paths[p] {
+		for kind, list := range t.paths[p].by {
 			for _, w := range list {
 				if !f(p, Kind(kind), w) {
 					return

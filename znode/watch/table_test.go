@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -193,6 +195,34 @@ func TestRefsAreSwept(t *testing.T) {
 	if n := len(tab.watchers[1].refs); n > 2*minSweep {
 		t.Errorf("%d refs", n)
 	}
+}
+
+// A watch costs little: here of 1,000 connections, ten on each path, each request with a string of its own.
+func TestWatchesAreSmall(t *testing.T) {
+	const watchers, each, paths, bound = 1000, 200, 20_000, 120
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	tab := NewTable()
+	for i := range each {
+		for w := range watchers {
+			tab.Add(Data, fmt.Sprintf("/application/members/%010d", (w*each+i)%paths), Watcher(w+1))
+		}
+	}
+	n, at, _ := tab.Count()
+	if n != watchers*each || at != paths {
+		t.Fatalf("%d watches on %d paths", n, at)
+	}
+	if cost := (heap() - before) / int64(n); cost > bound {
+		t.Errorf("%d bytes a watch", cost)
+	} else {
+		t.Logf("%d bytes a watch", cost)
+	}
+	runtime.KeepAlive(tab)
 }
 
 func BenchmarkAddFire(b *testing.B) {
