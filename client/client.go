@@ -90,7 +90,7 @@ func Dial(ctx context.Context, connect string, o Options) (*Client, error) {
 		return c, nil
 	}
 	if err := c.wait(ctx); err != nil {
-		c.leave(err, false)
+		_ = c.leave(err, false) // err says more than its own end
 		return nil, err
 	}
 	return c, nil

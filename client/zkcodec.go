@@ -175,7 +175,7 @@ func decodeZK(d *jute.Decoder, op jute.OpCode, into *reply) error {
 		return fmt.Errorf("%w: reply to operation %d", ErrProtocol, op)
 	}
 	if err := d.Err(); err != nil {
-		return fmt.Errorf("%w: reply to operation %d: %v", ErrProtocol, op, err)
+		return fmt.Errorf("%w: reply to operation %d: %w", ErrProtocol, op, err)
 	}
 	return nil
 }

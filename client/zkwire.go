@@ -57,7 +57,7 @@ func (l *zkLink) handshake(h hello) (welcome, error) {
 	l.dec.Reset(frame)
 	rep.Decode(&l.dec)
 	if err := l.dec.Err(); err != nil {
-		return welcome{}, fmt.Errorf("%w: connect response: %v", ErrProtocol, err)
+		return welcome{}, fmt.Errorf("%w: connect response: %w", ErrProtocol, err)
 	}
 	return welcome{timeout: rep.TimeOut, session: rep.SessionID, password: rep.Passwd}, nil
 }
@@ -97,7 +97,7 @@ func (l *zkLink) next() (inbound, error) {
 		}
 	}
 	if err := l.dec.Err(); err != nil {
-		return in, fmt.Errorf("%w: %v", ErrProtocol, err)
+		return in, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	return in, nil
 }

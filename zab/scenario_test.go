@@ -45,8 +45,7 @@ func TestScenarios(t *testing.T) {
 }
 
 type scenario struct {
-	c     *cluster
-	split map[[2]ServerID]bool
+	c *cluster
 }
 
 // args are a command's positional words and its key=value pairs.

@@ -179,5 +179,3 @@ func set(path, data string) *jute.SetDataRequest {
 func get(path string, watch bool) *jute.GetDataRequest {
 	return &jute.GetDataRequest{Path: jute.Str(path), Watch: watch}
 }
-
-func pathOf(path string) *jute.PathRequest { return &jute.PathRequest{Path: jute.Str(path)} }

@@ -16,7 +16,6 @@ type bulk struct {
 
 	mu      sync.Mutex
 	readers map[zab.Link]*store.SnapshotReader // ready, not yet streamed
-	stopped bool
 	wg      sync.WaitGroup
 }
 

@@ -32,7 +32,6 @@ type clocks struct {
 	next     int64
 	due      []int64 // expired, to be closed by the next flush
 	tickets  uint64
-	epoch    uint32
 }
 
 func newClocks(self zab.ServerID) clocks {

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -282,7 +283,7 @@ func (k *client) send(r session.Request) error {
 // call sends one request and returns its answer; events before it are skipped.
 func (k *client) call(r session.Request) (line, error) {
 	k.t.Helper()
-	if err := k.send(r); err != nil && err != session.ErrEnded {
+	if err := k.send(r); err != nil && !errors.Is(err, session.ErrEnded) {
 		return line{}, err
 	}
 	for {

@@ -141,7 +141,7 @@ func (r *Replica) boot() error {
 	if rec.Damage != nil {
 		r.log.Error().Err(rec.Damage).Bool("snapshot_needed", rec.NeedSnap).Msg("stored state is damaged")
 	}
-	r.log.Info().Str("zxid", rec.Last.String()).Str("applied", zab.Zxid(delivered).String()).
+	r.log.Info().Str("zxid", rec.Last.String()).Str("applied", delivered.String()).
 		Uint32("epoch", uint32(rec.Hard.Current)).Int("nodes", r.tree.NodeCount()).Msg("state loaded")
 	return nil
 }

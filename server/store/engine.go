@@ -60,7 +60,7 @@ func (s *Store) listener(part string, state bool) *pebble.EventListener {
 
 // openEngine opens one store and turns whatever Pebble makes of a damaged directory, panics included, into an error.
 func (s *Store) openEngine(dir, part string, state, readOnly bool) (*pebble.DB, error) {
-	var fs vfs.FS = s.o.FS
+	fs := s.o.FS
 	if !readOnly {
 		fs = engineFS{FS: fs, f: s.failure}
 	}

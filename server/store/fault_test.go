@@ -97,7 +97,7 @@ func TestFailedSyncIsFatal(t *testing.T) {
 	if !errors.Is(err, errorfs.ErrInjected) {
 		t.Fatalf("persisted: %v", err)
 	}
-	if got := heard.one(t); got != err {
+	if got := heard.one(t); !errors.Is(got, err) {
 		t.Errorf("told %v, returned %v", got, err)
 	}
 	f.set(false) // the disk is well again: nothing may go on all the same
@@ -113,7 +113,7 @@ func TestFailedSyncIsFatal(t *testing.T) {
 	if run, _, err := s.ReadLog(z(1, 9), z(1, 99), 1<<20); err != nil || len(run) != 1 {
 		t.Errorf("%d entries read, %v: what is not durable was shown", len(run), err)
 	}
-	if got := s.Close(); got != err {
+	if got := s.Close(); !errors.Is(got, err) {
 		t.Errorf("closed: %v", got)
 	}
 	clone := mem.CrashClone(vfs.CrashCloneCfg{})

@@ -52,7 +52,6 @@ type change struct {
 	install *zab.Install // the last one
 	entries uint64
 	bytes   uint64
-	key     []byte
 	value   []byte
 }
 

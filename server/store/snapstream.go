@@ -36,7 +36,6 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 type blockBuilder struct {
 	out   []byte // finished blocks and the open one
 	open  int    // where the open block begins
-	body  []byte
 	begun bool
 }
 

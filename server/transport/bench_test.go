@@ -15,10 +15,9 @@ import (
 
 // counter answers each run it gets with an ack, as a learner would.
 type counter struct {
-	t       atomic.Pointer[Transport]
-	entries atomic.Int64
-	up      chan zab.Link
-	acked   chan zab.Zxid
+	t     atomic.Pointer[Transport]
+	up    chan zab.Link
+	acked chan zab.Zxid
 }
 
 func (c *counter) LinkUp(l zab.Link, _ time.Duration) { c.up <- l }

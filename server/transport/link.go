@@ -148,11 +148,8 @@ func (l *link) cut(e ending) {
 	}
 	close(l.stop)
 	l.bell()
-	ev := l.t.opts.Log.Info().Uint64("peer", uint64(l.id.Peer)).Uint64("link", l.id.Incarnation).Str("reason", string(e.reason))
-	if e.detail != "" {
-		ev = ev.Str("detail", e.detail)
-	}
-	ev.Bool("refused", e.refused).Msg("link down")
+	l.t.opts.Log.Info().Uint64("peer", uint64(l.id.Peer)).Uint64("link", l.id.Incarnation).Str("reason", string(e.reason)).
+		Str("detail", e.detail).Bool("refused", e.refused).Msg("link down")
 }
 
 func (l *link) bell() {

@@ -179,7 +179,6 @@ func (t *Transport) serverOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(t.opts.QueueSize),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connectionWindow),
-		grpc.SharedWriteBuffer(true),
 		grpc.MaxConcurrentStreams(16),
 		grpc.ConnectionTimeout(5 * time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime / 2}),

@@ -2,6 +2,7 @@ package grpcfront
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -125,7 +126,7 @@ func (c *conn) send(cmds ...*zkv1.Command) {
 			cmd.Cxid = c.cxid
 		}
 	}
-	if err := c.ss.Send(&zkv1.SessionRequest{Commands: cmds}); err != nil && err != io.EOF {
+	if err := c.ss.Send(&zkv1.SessionRequest{Commands: cmds}); err != nil && !errors.Is(err, io.EOF) {
 		c.t.Fatal(err)
 	}
 }
@@ -179,7 +180,7 @@ func (c *conn) ends(code codes.Code) {
 			c.t.Logf("before the end: %v", a)
 			continue
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		if status.Code(err) != code {
