@@ -93,7 +93,8 @@ func message(err error) string {
 			s += " (the outcome is unknown)"
 		}
 		if ce.Cause != nil {
-			why := strings.TrimPrefix(ce.Cause.Error(), context.DeadlineExceeded.Error()+"\n") // what stands behind it says more
+			why := strings.TrimPrefix(ce.Cause.Error(), context.DeadlineExceeded.Error()+"\n") // what stands behind them says more
+			why = strings.TrimPrefix(why, context.Canceled.Error()+"\n")
 			s += ": " + strings.ReplaceAll(why, "\n", ": ")
 		}
 		return s
