@@ -32,6 +32,7 @@ type Conn struct {
 	watches atomic.Bool                    // has armed one, ever
 	touched atomic.Bool                    // on the hub's list of touched sessions
 
+	counted     bool  // the hub waits for it
 	established int64 // wall clock, ms
 	heard       int64 // when the client was last heard; own goroutine only
 	submit      []*znode.Request

@@ -46,7 +46,7 @@ type Hub struct {
 	conns    [connShards]connShard
 	mu       sync.Mutex // sessions
 	sessions map[int64]*Conn
-	open     sync.WaitGroup // connections not released
+	open     census
 
 	watches  shards
 	gate     gate
@@ -75,6 +75,44 @@ const (
 	connShards  = 64
 	touchShards = 16
 )
+
+// census counts the connections that are not released. Fronts may open some while the hub ends, or later: those it does
+// not wait for.
+type census struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // set by end, closed once n has been zero
+}
+
+// add counts one in; false: the hub ends or has ended.
+func (o *census) add() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.none != nil {
+		return false
+	}
+	o.n++
+	return true
+}
+
+func (o *census) remove() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.n--; o.n == 0 && o.none != nil {
+		close(o.none)
+	}
+}
+
+// end lets no more in and returns a channel that is closed when all have left.
+func (o *census) end() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.none = make(chan struct{})
+	if o.n == 0 {
+		close(o.none)
+	}
+	return o.none
+}
 
 type connShard struct {
 	mu sync.RWMutex
@@ -125,8 +163,9 @@ func (h *Hub) Run(ctx context.Context) error {
 		h.gate.run(ctx)
 	}()
 	<-ctx.Done()
+	none := h.open.end()
 	h.closeAll(ReasonShutdown, false)
-	h.open.Wait()
+	<-none
 	h.flusher.stop()
 	wg.Wait()
 	<-gateDone
@@ -144,7 +183,7 @@ func (h *Hub) Open(w Wire, s Sink, ip, name string) *Conn {
 	}
 	c.auth.Store(&[]znode.AuthID{{Scheme: "ip", ID: ip}})
 	c.out.stats.reset()
-	h.open.Add(1)
+	c.counted = h.open.add()
 	for {
 		c.num = h.next.Add(1)
 		if c.num == 0 {
@@ -162,6 +201,9 @@ func (h *Hub) Open(w Wire, s Sink, ip, name string) *Conn {
 		}
 	}
 	h.stats.connections.Add(1)
+	if !c.counted {
+		c.Close(ReasonShutdown)
+	}
 	return c
 }
 
@@ -186,7 +228,9 @@ func (h *Hub) remove(c *Conn) {
 	}
 	h.mu.Unlock()
 	h.stats.connections.Add(-1)
-	h.open.Done()
+	if c.counted {
+		h.open.remove()
+	}
 }
 
 // each visits all connections until f returns false.
