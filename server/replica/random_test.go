@@ -47,7 +47,7 @@ func (h *history) applied(id int, t *znode.Txn, a *znode.Applied) {
 // TestRandomRuns drives Machines through random faults and checks what clients may rely on. REPLICA_SEEDS runs more
 // seeds, REPLICA_SEED one.
 func TestRandomRuns(t *testing.T) {
-	from, n := uint64(1), uint64(30)
+	from, n := uint64(1), uint64(100)
 	if v, err := strconv.ParseUint(os.Getenv("REPLICA_SEEDS"), 10, 64); err == nil {
 		n = v
 	}
