@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -176,6 +177,9 @@ func (s *Store) lock() error {
 		}
 		var l io.Closer
 		l, err := s.o.FS.Lock(s.o.FS.PathJoin(dir, lockName))
+		if errors.Is(err, os.ErrPermission) {
+			return fmt.Errorf("store: %s cannot be written: give this process's user the right to, or name another directory (%w)", dir, err)
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %s: another server runs on it; stop that one or give this one its own directory (%w)",
 				ErrLocked, dir, err)

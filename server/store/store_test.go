@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -380,6 +381,23 @@ func TestFirstStartCutShort(t *testing.T) {
 	}
 	mustClose(t, s)
 }
+
+// A directory that may not be written is not one that another server uses.
+func TestUnwritableDirectory(t *testing.T) {
+	denied := &os.PathError{Op: "open", Path: lockName, Err: os.ErrPermission}
+	o := Options{DataDir: "data", Server: 1, Instance: 7, FS: deniedLock{FS: vfs.NewMem(), err: denied}}
+	if _, _, err := Open(o); err == nil || errors.Is(err, ErrLocked) || !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "cannot be written") {
+		t.Fatal(err)
+	}
+}
+
+// deniedLock refuses every lock.
+type deniedLock struct {
+	vfs.FS
+	err error
+}
+
+func (d deniedLock) Lock(string) (io.Closer, error) { return nil, d.err }
 
 func TestOnTheRealDisk(t *testing.T) {
 	noLeaks(t)
