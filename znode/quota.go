@@ -68,11 +68,13 @@ type ledger interface {
 }
 
 // settle works off the charges of one transaction, in order. The state that is recounted is the one after it, on every
-// server and in the overlay alike.
+// server and in the overlay alike. (A quota of /zookeeper counts its own stats twice when they are made, as ZooKeeper's
+// does.)
 func settle(l ledger, charges []charge) {
 	for i := range charges {
 		c := &charges[i]
-		if of, part := quotaNode(c.path); part != notQuota {
+		of, part := quotaNode(c.path)
+		if part != notQuota {
 			l.touchQuota(of).become(l, of, part, c)
 		}
 		path := deepestQuota(l, c.path)
@@ -80,7 +82,7 @@ func settle(l ledger, charges []charge) {
 			continue
 		}
 		switch q := l.touchQuota(path); {
-		case !q.counted || q.fresh:
+		case !q.counted || q.fresh && !(part == statsNode && of == path && c.count > 0):
 		case q.stats.bad:
 			q.recount(l, path)
 		default:

@@ -62,8 +62,9 @@ func (d *decoder) decode(frame []byte, r *session.Request) kind {
 	case znode.OpSetWatches, znode.OpSetWatches2:
 		d.setWatches(r)
 	case znode.OpAddWatch, znode.OpCheckWatches, znode.OpRemoveWatches:
-		path, null := d.d.StringBytes()
-		d.path(r, path, null)
+		if r.Path, r.Null = d.string(); r.Null {
+			r.Path = nullPath // accepted: it is text like any other, and no node has it
+		}
 		r.Mode = d.d.Int()
 	case znode.OpAuth:
 		return kindAuth
@@ -77,6 +78,9 @@ func (d *decoder) decode(frame []byte, r *session.Request) kind {
 	}
 	return kindRequest
 }
+
+// nullPath stands for a null path where one is accepted; no node can have it.
+const nullPath = "null"
 
 func (d *decoder) string() (string, bool) {
 	b, null := d.d.StringBytes()

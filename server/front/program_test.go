@@ -122,7 +122,7 @@ func (p *program) request() (jute.OpCode, jute.Record, bool) {
 		return [...]jute.OpCode{jute.OpCheckWatches, jute.OpRemoveWatches}[p.byte()%2], &jute.CheckWatchesRequest{Path: p.path(), Type: jute.WatcherType(p.byte() % 7)}, false
 	case 15:
 		return jute.OpSetWatches2, &jute.SetWatches2{
-			SetWatches: jute.SetWatches{RelativeZxid: int64(p.byte()), DataWatches: p.list(), ExistWatches: p.list(), ChildWatches: p.list()},
+			SetWatches:        jute.SetWatches{RelativeZxid: int64(p.byte()), DataWatches: p.list(), ExistWatches: p.list(), ChildWatches: p.list()},
 			PersistentWatches: p.list(), PersistentRecursiveWatches: p.list(),
 		}, true
 	case 16:

@@ -242,6 +242,24 @@ func TestRevalidationAfterSilence(t *testing.T) {
 	c.rest()
 }
 
+// A null path is a path to watch operations, one that nothing happens to.
+func TestNullPathsOfWatchOperations(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	for _, w := range []struct {
+		op   jute.OpCode
+		mode int32
+		want jute.ErrorCode
+	}{
+		{jute.OpCheckWatches, 3, -121}, {jute.OpAddWatch, 0, 0}, {jute.OpAddWatch, 1, 0}, {jute.OpCheckWatches, 1, -121},
+		{jute.OpCheckWatches, 4, 0}, {jute.OpCheckWatches, 5, 0}, {jute.OpRemoveWatches, 3, 0}, {jute.OpRemoveWatches, 4, -121},
+		{jute.OpAddWatch, 2, -5}, {jute.OpCheckWatches, 6, -5}, {jute.OpRemoveWatches, 0, -5},
+	} {
+		body := &jute.CheckWatchesRequest{Path: jute.String{Null: true}, Type: jute.WatcherType(w.mode)}
+		c.want(c.req(w.op, body), w.want)
+	}
+}
+
 func TestRefusedOperations(t *testing.T) {
 	s := start(t, nil)
 	for _, op := range []jute.OpCode{0, 10, 13, 20, 23, 99, 108, 1000, -1, -10, -100} {
