@@ -58,6 +58,7 @@ type Config struct {
 	AnySASLUser      string // the id whose sasl entries every sasl user matches
 	ExtendedTypes    bool
 	EnforceQuota     bool
+	Ensemble         []string // names by which clients may call this ensemble; nil: they do not name it
 	EnforceAuth      []string // schemes of which a client needs an identity before any request; nil: none is needed
 
 	// Removal of containers and TTL nodes by the leader.
@@ -141,6 +142,8 @@ type parser struct {
 	peerType     string
 	noStandalone bool
 	enforceAuth  bool
+	ensemble     bool // its authentication provider is configured
+	names        []string
 	memberLine   int
 	groups       map[uint64][]zab.ServerID
 	weights      map[zab.ServerID]uint64
@@ -227,7 +230,7 @@ func (p *parser) family(kv property) bool {
 			p.c.X509 = true
 			p.notice(kv.line, kv.key, "access lists may name x509 ids; no client can prove one in this version")
 		case "ensemble":
-			p.notice(kv.line, kv.key, "this scheme is not offered in this version")
+			p.ensemble = true
 		}
 	default:
 		return false
@@ -423,6 +426,12 @@ func (p *parser) set(key string, kv property) {
 		p.enforceAuth, _ = p.boolean(kv)
 	case "enforce.auth.schemes":
 		p.authSchemes(kv)
+	case "ensembleAuthName":
+		for _, n := range strings.Split(kv.value, ",") {
+			if n = strings.TrimSpace(n); n != "" {
+				p.names = append(p.names, n)
+			}
+		}
 	case "X509AuthenticationProvider.superUser":
 		c.X509SuperUser = kv.value
 	case "letAnySaslUserDoX":
@@ -460,6 +469,14 @@ func (p *parser) finish() {
 	p.membership()
 	p.clientAddress()
 	p.sessionTimeouts()
+	switch line := p.seen["ensembleAuthName"]; {
+	case p.ensemble && len(p.names) == 0:
+		p.fault(0, "authProvider names the provider of the scheme ensemble, but ensembleAuthName gives no name: every client that names one would be refused")
+	case p.ensemble:
+		c.Ensemble = p.names
+	case len(p.names) > 0:
+		p.notice(line, "ensembleAuthName", "without effect: no authProvider.N names the provider of the scheme ensemble")
+	}
 	switch line := p.seen["enforce.auth.enabled"]; {
 	case !p.enforceAuth:
 		c.EnforceAuth = nil
@@ -588,14 +605,16 @@ func (p *parser) myid() {
 
 func (p *parser) clientAddress() {
 	c := p.c
-	own := ""
+	own, found := "", false
 	for _, s := range c.Servers {
 		if s.ID == c.ServerID {
-			own = s.Client
+			own, found = s.Client, true
 		}
 	}
 	_, portGiven := p.seen["clientPort"]
 	switch {
+	case !found && !portGiven && len(c.Servers) > 0 && len(p.errs) > 0:
+		// Which line is this server's is the fault that was told; what the line says is not known.
 	case own == "" && !portGiven && p.clientHost != "":
 		p.fault(p.seen["clientPortAddress"], "clientPortAddress is set but clientPort is not set")
 	case own == "" && !portGiven:
