@@ -63,7 +63,9 @@ func New(c *config.Config, o Options) (_ *Server, err error) {
 	}
 	s := &Server{
 		cfg: c, log: o.Log.With().Uint64("server", uint64(c.ServerID)).Logger(),
-		hub: session.NewHub(session.Options{Tree: tree, GlobalOutstanding: c.OutstandingLimit, EnforceSchemes: c.EnforceAuth, Log: o.Log}),
+		hub: session.NewHub(session.Options{
+			Tree: tree, GlobalOutstanding: c.OutstandingLimit, EnforceSchemes: c.EnforceAuth, Ensemble: c.Ensemble, Log: o.Log,
+		}),
 	}
 	var opened []func() error
 	defer func() {

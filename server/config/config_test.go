@@ -101,6 +101,7 @@ func TestFaults(t *testing.T) {
 		{"bounds", ok + "minSessionTimeout=5000\nmaxSessionTimeout=4000\n", "", "minSessionTimeout must not be larger than maxSessionTimeout"},
 		{"buffer", ok + "jute.maxbuffer=369295360\n", "", "zoo.cfg:3: jute.maxbuffer=369295360: want a number from 1024 to 369295359"},
 		{"TLS asked", ok + "sslQuorum=true\n", "", "sslQuorum=true is refused"},
+		{"ensemble without a name", ok + "authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider\n", "", "ensembleAuthName gives no name"},
 		{"auth without schemes", ok + "zookeeper.enforce.auth.enabled=true\n", "", "zoo.cfg:3: enforce.auth.enabled is set, but enforce.auth.schemes names no scheme"},
 		{"auth scheme", ok + "enforce.auth.enabled=true\nenforce.auth.schemes=digest,sasl\n", "", `no client can authenticate by the scheme "sasl" here`},
 		{"SASL asked", ok + "sessionRequireClientSASLAuth=true\n", "", "refused: SASL is not in this version"},
@@ -180,12 +181,17 @@ letAnySaslUserDoX=all
 globalOutstandingLimit=5
 enforce.auth.schemes=digest, ip
 enforce.auth.enabled=true
+ensembleAuthName=main,alias
+authProvider.2=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider
 `, ""), Flags{Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !c.EnforceQuota || !c.X509 || !c.SASL || c.X509SuperUser != "CN=root" || c.AnySASLUser != "all" || c.OutstandingLimit != 5 {
 		t.Fatalf("%+v", c)
+	}
+	if d := cmp.Diff([]string{"main", "alias"}, c.Ensemble); d != "" || len(c.Notices) != 2 {
+		t.Fatal(d, c.Notices)
 	}
 	if d := cmp.Diff([]string{"digest", "ip"}, c.EnforceAuth); d != "" {
 		t.Fatal(d)

@@ -53,6 +53,7 @@ var keys = map[string]keyInfo{
 	"X509AuthenticationProvider.superUser":     {treatment: act},
 	"letAnySaslUserDoX":                        {treatment: act},
 	"enforceQuota":                             {treatment: act},
+	"ensembleAuthName":                         {treatment: act},
 	"enforce.auth.enabled":                     {treatment: act},
 	"enforce.auth.schemes":                     {treatment: act},
 	"znode.container.checkIntervalMs":          {treatment: act},
@@ -143,7 +144,6 @@ var keys = map[string]keyInfo{
 	"admin.restore.enabled":         {later, "no HTTP port is opened"},
 	"audit.enable":                  {later, "no audit log is written"},
 	"audit.impl.class":              {later, "no audit log is written"},
-	"ensembleAuthName":              {later, "the scheme ensemble is not offered"},
 	"superUser":                     {later, "SASL and x509 are not offered"},
 	"allowSaslFailedClients":        {later, "SASL is not offered"},
 

@@ -67,6 +67,7 @@ const (
 	ReasonMalformed    Reason = "malformed frame"
 	ReasonUnknownOp    Reason = "unknown operation"
 	ReasonAuth         Reason = "authentication failed"
+	ReasonEnsemble     Reason = "client wants another ensemble"
 	ReasonUnproved     Reason = "authentication is enforced"
 	ReasonAhead        Reason = "client has seen a later zxid"
 	ReasonSlow         Reason = "client does not read"

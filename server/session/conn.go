@@ -160,6 +160,13 @@ func (c *Conn) Heard(ctx context.Context) error {
 
 // Authenticate adds an identity, at reception: requests received before keep the identities they had (semantics 10).
 func (c *Conn) Authenticate(scheme string, data []byte) znode.Code {
+	if scheme == schemeEnsemble && c.hub.opts.Ensemble != nil {
+		if len(data) > 0 && !slices.Contains(c.hub.opts.Ensemble, string(data)) {
+			c.Close(ReasonEnsemble) // without an answer
+			return znode.AuthFailed
+		}
+		return znode.OK
+	}
 	ids, code := znode.Authenticate(scheme, data, c.ip, c.hub.opts.Tree)
 	if code != znode.OK {
 		return code
@@ -170,6 +177,9 @@ func (c *Conn) Authenticate(scheme string, data []byte) znode.Code {
 	c.AddAuth(ids...)
 	return znode.OK
 }
+
+// schemeEnsemble proves nothing of a client: with it a client makes sure that it has come to the right ensemble.
+const schemeEnsemble = "ensemble"
 
 // maxIdentities bounds what a client can make its connection hold (I13).
 const maxIdentities = 1024

@@ -51,3 +51,21 @@ func TestEnforcedAuthenticationOfSeveralClients(t *testing.T) {
 		t.Errorf("%q, ended %v", got, c.Ended())
 	}
 }
+
+func TestEnsembleNames(t *testing.T) {
+	r := start(t, session.Options{Ensemble: []string{"main", "alias"}})
+	c := r.open(&lineWire{}, newSink(1<<20), session.Attach{})
+	for _, name := range [][]byte{nil, {}, []byte("main"), []byte("alias")} {
+		if code := c.Authenticate("ensemble", name); code != znode.OK || len(c.Auth()) != 1 {
+			t.Errorf("%q: %d, ids %v", name, code, c.Auth())
+		}
+	}
+	if code := c.Authenticate("ensemble", []byte("other")); code != znode.AuthFailed || c.Reason() != session.ReasonEnsemble {
+		t.Errorf("another name: %d, %s", code, c.Reason())
+	}
+	r = start(t, session.Options{})
+	c = r.open(&lineWire{}, newSink(1<<20), session.Attach{})
+	if code := c.Authenticate("ensemble", []byte("main")); code != znode.AuthFailed {
+		t.Errorf("not offered: %d", code)
+	}
+}

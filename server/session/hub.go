@@ -24,6 +24,9 @@ type Options struct {
 	// EnforceSchemes, unless empty, are the schemes of which a connection needs an identity before anything but
 	// authenticating is done for it (enforce.auth.schemes).
 	EnforceSchemes []string
+	// Ensemble, unless nil, offers the scheme ensemble: the names by which clients may call this ensemble
+	// (ensembleAuthName). Who names another has come to the wrong one: its connection is closed.
+	Ensemble []string
 	// Flushers is the number of goroutines that write what the applier queued. Default GOMAXPROCS.
 	Flushers int
 	Log      zerolog.Logger
