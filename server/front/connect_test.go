@@ -193,3 +193,23 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectWhileNotServing: a client that comes in the moment of an election is served after it; one that comes to a
+// server that is cut off is turned away soon.
+func TestConnectWhileNotServing(t *testing.T) {
+	s := start(t, nil)
+	s.b.SetLease(-time.Second)
+	body := jute.ConnectRequest{TimeOut: 4000, Passwd: make([]byte, 16), HasReadOnly: true}
+	early := s.dial()
+	early.send(body.Append(nil))
+	<-time.After(20 * time.Millisecond)
+	s.b.SetLease(time.Hour)
+	d := jute.NewDecoder(early.frame())
+	if early.resp.Decode(d); d.Err() != nil || early.resp.SessionID == 0 {
+		t.Fatalf("response %+v, %v", early.resp, d.Err())
+	}
+	s.b.SetLease(-time.Second)
+	late := s.dial()
+	late.send(body.Append(nil))
+	late.closed()
+}

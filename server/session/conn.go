@@ -117,6 +117,17 @@ func (c *Conn) end(r Reason) bool {
 	return true
 }
 
+// AwaitServing waits until the serving lease is valid: for the moment that an election takes, so that clients need not
+// go on to the next server, which may be worse off. It ends the connection and returns false when that takes too long.
+func (c *Conn) AwaitServing(limit time.Duration) bool {
+	if c.hub.leaseValid() {
+		return true
+	}
+	timer := time.AfterFunc(limit, func() { c.Close(ReasonNotServing) })
+	defer timer.Stop()
+	return c.hub.gate.pass(c)
+}
+
 // Attach asks the backend for a session and waits for the answer.
 func (c *Conn) Attach(ctx context.Context, a Attach) (AttachResult, error) {
 	c.hub.backend.Attach(c, a)
