@@ -267,7 +267,7 @@ func TestFieldF6NotServing(t *testing.T) {
 		back = append(back, c)
 	}
 	// And nothing is deleted behind the backs of its living owners.
-	for end := time.Now().Add(timeout + time.Second); time.Now().Before(end); <-time.After(timeout / 4) {
+	for end := time.Now().Add(timeout + timeout/8); time.Now().Before(end); <-time.After(timeout / 4) {
 		for i, c := range back {
 			var st jute.GetDataResponse
 			c.must(jute.OpGetData, get(fmt.Sprintf("/c20-%d", i), false), &st)

@@ -760,3 +760,57 @@ func TestFieldA14SyncThatDoesNotEnd(t *testing.T) {
 	k.release()
 	e.end()
 }
+
+// TestFieldA7StateGone: a member whose state directory is gone is refused, and the directory is named. With the recovery
+// flag it takes a snapshot, and until then neither counts nor serves.
+func TestFieldA7StateGone(t *testing.T) {
+	t.Parallel()
+	e := newEnsemble(t, 3, small)
+	l, f := e.leader(), e.follower()
+	k := l.connect(session.Attach{Timeout: 60000})
+	for i := range 100 {
+		k.must(createReq(fmt.Sprintf("/n%d", i), "x", 0))
+	}
+	f.until("log cut", func(s Status) bool { return s.Zab.Base > 0 })
+	e.agree()
+	fs := e.kill(f).(*vfs.MemFS)
+	names, err := fs.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := ""
+	for _, n := range names {
+		if strings.HasPrefix(n, "state.") {
+			dir = n
+		}
+	}
+	if err := fs.RemoveAll("data/" + dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := fs.MkdirAll("data/state.0.9", 0o755); err != nil { // an unnamed one beside it is not taken in its place
+		t.Fatal(err)
+	}
+	o := testOptions(f.id, 3, fs, session.NewHub(session.Options{Log: testLog()}))
+	small(&o)
+	if _, err := New(o); !errors.Is(err, store.ErrMissingState) || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("without the flag: %v", err)
+	}
+	var third *node
+	for _, x := range e.nodes {
+		if x != l {
+			third = x
+		}
+	}
+	thirdFS := e.kill(third)
+	k.release()
+	l.until("no quorum", func(s Status) bool { return !s.Serving })
+	f = e.restart(f.id, fs, small, func(o *Options) { o.Store.Rebuild = true })
+	e.nobodyServes(500 * time.Millisecond)
+	e.restart(third.id, thirdFS, small)
+	l = e.leader()
+	l.until("a snapshot", func(s Status) bool { return s.Zab.Snapshots == 1 })
+	f.serving()
+	e.agree()
+	sameRecords(t, l, f)
+	e.end()
+}
