@@ -161,7 +161,10 @@ func (t *Tree) applyCloseSession(txn *Txn, out *Applied) {
 	for p := range t.ephemerals[s.ID] {
 		t.paths = append(t.paths, p)
 	}
+	delete(t.ephemerals, s.ID) // as a whole: many are slow to take out one by one
 	slices.Sort(t.paths)
+	out.Events = slices.Grow(out.Events, 2*len(t.paths))
+	out.Changes = slices.Grow(out.Changes, 2*len(t.paths))
 	for _, p := range t.paths {
 		t.applyDelete(txn, p, out)
 	}

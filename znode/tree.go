@@ -119,10 +119,11 @@ func (t *Tree) own(path string, owner int64) {
 func (t *Tree) disown(path string, owner int64) {
 	switch t.opts.ownerKind(owner) {
 	case ownerSession:
-		paths := t.ephemerals[owner]
-		delete(paths, path)
-		if len(paths) == 0 {
-			delete(t.ephemerals, owner)
+		if paths := t.ephemerals[owner]; paths != nil {
+			delete(paths, path)
+			if len(paths) == 0 {
+				delete(t.ephemerals, owner)
+			}
 		}
 		t.ephemeralCount--
 	case ownerContainer, ownerTTL:
