@@ -38,6 +38,8 @@ var arrows = map[string][]string{
 	"server/session/sessiontest": {"znode", "server/session"},
 
 	"server/replica":    {"zab", "election", "znode", "server/peer", "server/session", "server/store", "server/transport"},
+	"server/differential": {"proto/jute"},
+
 	"server/front":      {"znode", "server/session", "proto/jute"},
 	"server/front/grpc": {"znode", "server/session", "proto/zk/v1"},
 	"server":            {"zab", "znode", "server/config", "server/front", "server/front/grpc", "server/replica", "server/session", "server/store", "server/transport"},

@@ -1,0 +1,172 @@
+package differential_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkserver/zkserver/server/differential"
+)
+
+// pair is an Apache ZooKeeper and a zkserver that have run the same programs.
+type pair struct {
+	apache, ours string
+	runs         int
+}
+
+// needServers skips a test where the two servers are not to be had.
+func needServers(t *testing.T) (classPath, zkserver string) {
+	t.Helper()
+	classPath, zkserver = os.Getenv("DIFF_APACHE_CP"), os.Getenv("DIFF_SERVER")
+	if classPath == "" || zkserver == "" {
+		t.Skip("DIFF_APACHE_CP (class path of Apache ZooKeeper) and DIFF_SERVER (path of zkserver) are not set; .ci/differential sets them")
+	}
+	return classPath, zkserver
+}
+
+func startPair(t *testing.T) *pair {
+	t.Helper()
+	cp, bin := needServers(t)
+	p := &pair{}
+	var waitA, waitB func()
+	p.apache, waitA = start(t, "apache", func(cfg string) *exec.Cmd {
+		return exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+			"-Dznode.container.checkIntervalMs=86400000", "-cp", cp, "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfg)
+	}, "")
+	p.ours, waitB = start(t, "zkserver", func(cfg string) *exec.Cmd { return exec.Command(bin, cfg) }, "znode.container.checkIntervalMs=86400000\n")
+	waitA()
+	waitB()
+	return p
+}
+
+// start runs a server with a configuration of its own; it ends with the test. wait returns when it serves.
+func start(t *testing.T, name string, command func(cfg string) *exec.Cmd, more string) (addr string, wait func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = l.Addr().String()
+	l.Close()
+	dir := t.TempDir()
+	data, cfg := filepath.Join(dir, "data"), filepath.Join(dir, "zoo.cfg")
+	text := fmt.Sprintf("tickTime=1000\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"+
+		"4lw.commands.whitelist=*\nextendedTypesEnabled=true\nenforceQuota=true\n"+
+		"DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n%s", data, addr[strings.LastIndex(addr, ":")+1:], more)
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cfg, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(cfg)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		select {
+		case <-ended:
+			b, _ := os.ReadFile(log.Name())
+			t.Errorf("%s ended by itself:\n%s", name, b[max(0, len(b)-4000):])
+		default:
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+		log.Close()
+	})
+	return addr, func() {
+		t.Helper()
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); <-tick.C {
+			select {
+			case <-ended:
+				t.Fatalf("%s ended", name)
+			default:
+			}
+			if answers(addr) {
+				return
+			}
+		}
+		t.Fatalf("%s does not serve", name)
+	}
+}
+
+func answers(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	if _, err := c.Write([]byte("srvr")); err != nil {
+		return false
+	}
+	b := make([]byte, 4096)
+	n := 0
+	for n < len(b) {
+		m, err := c.Read(b[n:])
+		n += m
+		if err != nil {
+			break
+		}
+	}
+	return strings.Contains(string(b[:n]), "Mode: standalone")
+}
+
+// result is what came of a program on both servers.
+type result struct {
+	a, b *differential.Transcript
+	diff *differential.Difference
+	errs [2]error
+}
+
+// run runs a program on both servers at once.
+func (p *pair) run(prog *differential.Program) result {
+	p.runs++
+	root := fmt.Sprintf("/r%06d", p.runs)
+	var r result
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.a, r.errs[0] = differential.Execute(p.apache, root, prog)
+	}()
+	r.b, r.errs[1] = differential.Execute(p.ours, root, prog)
+	<-done
+	r.diff = differential.Compare(r.a, r.b)
+	return r
+}
+
+// explain shrinks a program that differs and tells all that is needed to run it again.
+func (p *pair) explain(t *testing.T, prog *differential.Program, r result) string {
+	t.Helper()
+	if errA := r.errs[0]; errA != nil {
+		return fmt.Sprintf("seed %d: %v, errors %v\n%s", prog.Seed, r.diff, r.errs, prog.Script())
+	}
+	small := differential.Shrink(prog, 400, func(q *differential.Program) bool {
+		d := p.run(q).diff
+		return d != nil && kind(d.A) == kind(r.diff.A) && kind(d.B) == kind(r.diff.B)
+	})
+	last := p.run(small)
+	*p = *startPair(t) // the difference may have left the two in different states
+	return fmt.Sprintf("seed %d: %v\nshrunk from %d to %d requests: %v\nerrors %v\nscript (DIFF_SCRIPT=file runs it):\n%s", prog.Seed, r.diff,
+		prog.Count(), small.Count(), last.diff, last.errs, small.Script())
+}
+
+// kind is what a line is about: a shrunk program shall fail as the whole one does.
+func kind(line string) string {
+	words := strings.Fields(line)
+	return strings.Join(words[:min(2, len(words))], " ")
+}
