@@ -1,6 +1,9 @@
 package znode
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // validPrincipal is ZooKeeper's check of an id of the scheme sasl: anything without an @, or a Kerberos name, which is
 // service[/host]@realm. Each part may be empty.
@@ -19,7 +22,7 @@ var attributeTypes = map[string]bool{
 // validDN says whether a text is a distinguished name (RFC 2253, with the looser separators of RFC 1779): type=value
 // pairs between commas, semicolons or plus signs. Values may be quoted, escaped, or hexadecimal behind a number sign.
 func validDN(id string) bool {
-	if strings.TrimSpace(id) == "" {
+	if id == "" {
 		return true // the empty name
 	}
 	for rest := id; ; {
@@ -43,13 +46,26 @@ func validAttributeType(typ string) bool {
 	if attributeTypes[upper] {
 		return true
 	}
-	parts := strings.Split(strings.TrimPrefix(upper, "OID."), ".")
-	for _, p := range parts {
-		if p == "" || strings.Trim(p, "0123456789") != "" {
+	return validOID(strings.Split(strings.TrimPrefix(upper, "OID."), "."))
+}
+
+// validOID: the first arc is 0, 1 or 2, the second at most 39 below the first two.
+func validOID(arcs []string) bool {
+	for _, a := range arcs {
+		if a == "" || strings.Trim(a, "0123456789") != "" {
 			return false
 		}
 	}
-	return len(parts) >= 2
+	if len(arcs) < 2 {
+		return false
+	}
+	switch second, err := strconv.ParseUint(arcs[1], 10, 64); arcs[0] {
+	case "0", "1":
+		return err == nil && second <= 39
+	case "2":
+		return true
+	}
+	return false
 }
 
 // attributeValue gives where a value ends: at a separator or at the end of s.
@@ -59,9 +75,11 @@ func attributeValue(s string) (end int, ok bool) {
 	for i := start; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '\\':
-			if i++; i == len(s) {
+			n := escaped(s[i+1:])
+			if n == 0 {
 				return 0, false
 			}
+			i += n
 		case c == '"' && i == start:
 			quoted = true
 		case c == '"' && quoted && !closed:
@@ -69,12 +87,25 @@ func attributeValue(s string) (end int, ok bool) {
 		case quoted && !closed:
 		case c == ',' || c == ';' || c == '+':
 			return i, validHex(s[start:i])
-		case closed && c != ' ', c == '"', c == '=' && !quoted:
+		case closed && c != ' ', c == '"', c == '<', c == '>':
 			return 0, false
 		}
 	}
 	return len(s), quoted == closed && validHex(s[start:])
 }
+
+// escaped gives the length of what a backslash makes literal: a special character, or two hexadecimal digits; 0: neither.
+func escaped(s string) int {
+	switch {
+	case s != "" && strings.IndexByte(",=\n+<>#;\\\" ", s[0]) >= 0:
+		return 1
+	case len(s) >= 2 && strings.Trim(s[:2], hexDigits) == "":
+		return 2
+	}
+	return 0
+}
+
+const hexDigits = "0123456789abcdefABCDEF"
 
 // validHex judges a value behind a number sign; every other one passes.
 func validHex(v string) bool {
@@ -83,5 +114,5 @@ func validHex(v string) bool {
 		return true
 	}
 	digits := v[1:]
-	return digits != "" && len(digits)%2 == 0 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
+	return digits != "" && len(digits)%2 == 0 && strings.Trim(digits, hexDigits) == ""
 }

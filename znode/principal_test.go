@@ -38,9 +38,10 @@ func TestValidDN(t *testing.T) {
 		"CN=\"a":                false,
 		"CN=\"a\"b":             false,
 		"CN=a\\":                false,
-		"CN=a=b":                false,
-		"1..2=x":                false,
-		"1=x":                   false,
+		"  ":                    false, "3.1=x": false, "1.50.3=x": false, "2.50.3=x": true, "CN=<a>": false, "CN=a\\zb": false, "CN=a\\2cb": true,
+		"CN=a=b": true,
+		"1..2=x": false,
+		"1=x":    false,
 	} {
 		if got := validDN(id); got != want {
 			t.Errorf("%q: %v", id, got)
