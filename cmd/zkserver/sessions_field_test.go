@@ -27,6 +27,8 @@ func TestFieldSessions(t *testing.T) {
 		{"C10 catch-up of watches", watchesCatchUp},
 		{"C11 a child that vanished meanwhile", childVanished},
 		{"C13 a storm of watches", watchStorm},
+		{"C14 persistent and standard watches", persistentBeside},
+		{"C15 removal of watches", watchRemoved},
 		{"C16 watches of dead sessions", deadWatches},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, ps) })
@@ -298,6 +300,55 @@ func watchStorm(t *testing.T, ps []*proc) {
 	}
 }
 
+// persistentBeside (C14): a recursive watch above, a data and a child watch below. Each reports its own; without the
+// recursive one the standard ones remain, and fire once.
+func persistentBeside(t *testing.T, ps []*proc) {
+	admin := mustDial(t, ps[0].addr, 20*time.Second)
+	c := mustDial(t, ps[1].addr, 20*time.Second)
+	admin.must(jute.OpCreate, create("/c14", ""), nil)
+	admin.must(jute.OpCreate, create("/c14/b", ""), nil)
+	c.events()
+	c.must(jute.OpAddWatch, &jute.AddWatchRequest{Path: jute.Str("/c14"), Mode: jute.AddWatchPersistentRecursive}, nil)
+	c.must(jute.OpGetData, get("/c14/b", true), nil)
+	c.must(jute.OpGetChildren, get("/c14/b", true), nil)
+	admin.must(jute.OpCreate, create("/c14/b/c", ""), nil)
+	if got, want := c.events(), events("1 /c14/b/c", "4 /c14/b"); !maps.Equal(got, want) {
+		t.Fatalf("events %v, want %v", got, want)
+	}
+	c.must(jute.OpGetChildren, get("/c14/b", true), nil)
+	c.must(jute.OpRemoveWatches, &jute.RemoveWatchesRequest{Path: jute.Str("/c14"), Type: jute.WatcherType(5)}, nil)
+	admin.must(jute.OpCreate, create("/c14/b/d", ""), nil)
+	admin.must(jute.OpCreate, create("/c14/b/e", ""), nil)
+	admin.must(jute.OpSetData, set("/c14/b", "1"), nil)
+	admin.must(jute.OpSetData, set("/c14/b", "2"), nil)
+	if got, want := c.events(), events("4 /c14/b", "3 /c14/b"); !maps.Equal(got, want) {
+		t.Fatalf("without the recursive one: events %v, want %v", got, want)
+	}
+}
+
+// watchRemoved (C15): one of two watchers goes; the other still hears. What is not there cannot be removed.
+func watchRemoved(t *testing.T, ps []*proc) {
+	admin := mustDial(t, ps[0].addr, 20*time.Second)
+	admin.must(jute.OpCreate, create("/c15", ""), nil)
+	one, two := mustDial(t, ps[1].addr, 20*time.Second), mustDial(t, ps[1].addr, 20*time.Second)
+	for _, c := range []*rawConn{one, two} {
+		c.events()
+		c.must(jute.OpGetData, get("/c15", true), nil)
+	}
+	data := &jute.RemoveWatchesRequest{Path: jute.Str("/c15"), Type: jute.WatcherType(2)}
+	one.must(jute.OpRemoveWatches, data, nil)
+	if h, err := one.call(jute.OpRemoveWatches, data, nil); err != nil || h.Err != jute.ErrorCode(-121) {
+		t.Errorf("removed twice: %v %v", h.Err, err)
+	}
+	admin.must(jute.OpSetData, set("/c15", "1"), nil)
+	if got := one.events(); len(got) != 0 {
+		t.Errorf("events %v of a watch that was removed", got)
+	}
+	if got := two.events(); !maps.Equal(got, events("3 /c15")) {
+		t.Errorf("events %v at the other", got)
+	}
+}
+
 // deadWatches (C16): sessions that expire take their watches with them.
 func deadWatches(t *testing.T, ps []*proc) {
 	p := ps[2]
@@ -306,8 +357,9 @@ func deadWatches(t *testing.T, ps []*proc) {
 	for i := range n {
 		c := mustDial(t, p.addr, 1200*time.Millisecond)
 		var b []byte
-		for k := range 10 {
+		for k := range 5 {
 			b, _ = c.appendRequest(b, jute.OpExists, get(fmt.Sprintf("/dead/%d/%d", i, k), true))
+			b, _ = c.appendRequest(b, jute.OpAddWatch, &jute.AddWatchRequest{Path: jute.Str(fmt.Sprintf("/dead/%d/p%d", i, k)), Mode: jute.AddWatchMode(k % 2)})
 		}
 		if _, err := c.c.Write(b); err != nil {
 			t.Fatal(err)
