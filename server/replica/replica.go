@@ -202,8 +202,7 @@ func (r *Replica) tick() {
 	t := time.NewTicker(zab.QuantumLength)
 	defer t.Stop()
 	last := time.Since(r.born)
-	limit := cmp.Or(r.opts.Zab.SyncLimit, defaultSyncLimit)
-	stuck := false
+	watch := syncWatch{limit: cmp.Or(r.opts.Zab.SyncLimit, defaultSyncLimit)}
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -213,12 +212,12 @@ func (r *Replica) tick() {
 			late := max(now-last-zab.QuantumLength, 0)
 			last = now
 			r.inbox.push(Quantum{Now: now, Late: late})
-			if was := stuck; !r.single {
-				took := r.store.Syncing()
-				if stuck = took > limit; stuck && !was {
-					r.log.Error().Dur("for", took).Msg("a sync of the log does not end; as leader this server steps down")
-					r.inbox.push(DiskStuck{})
-				}
+			if r.single {
+				continue
+			}
+			if took, begins := watch.look(r.store.Syncing(), late); begins {
+				r.log.Error().Dur("for", took).Msg("a sync of the log does not end; as leader this server steps down")
+				r.inbox.push(DiskStuck{})
 			}
 		}
 	}
