@@ -148,14 +148,39 @@ func (d *decoder) multi(r *session.Request) {
 		}
 		switch s.Op {
 		case znode.OpCreateTTL:
-			s.TTL = o.TTL
-			fallthrough
+			createTTLInMulti(s, o.TTL)
 		case znode.OpCreate, znode.OpCreate2, znode.OpCreateContainer:
-			if s.Flags < 0 || s.Flags > 6 || s.Flags > 4 && s.Op != znode.OpCreateTTL {
+			if s.Flags < 0 || s.Flags > 6 {
 				r.Write = &znode.Request{TTL: -1, Undecodable: true}
 				return
 			}
+			if s.ACL == nil { // Java fails on it before it has taken a zxid
+				r.Write, r.Err = nil, znode.MarshallingError
+				return
+			}
+			if s.Flags > jute.FlagsContainer {
+				r.Write = &znode.Request{TTL: -1, Undecodable: true}
+				return
+			}
+			if s.Flags == jute.FlagsContainer {
+				s.Op = znode.OpCreateContainer
+			}
 		}
+	}
+}
+
+// createTTLInMulti: in a multi the flags decide what a createTTL is. Without a TTL flag it is a create, or the creation of
+// a container, and its time is passed over. With unknown flags it is the one operation that is refused alone.
+func createTTLInMulti(s *znode.Request, ttl int64) {
+	switch {
+	case s.Flags == jute.FlagsPersistentTTL || s.Flags == jute.FlagsPersistentSequentialTTL:
+		s.TTL = ttl
+	case s.Flags == jute.FlagsContainer:
+		s.Op = znode.OpCreateContainer
+	case s.Flags < 0 || s.Flags > jute.FlagsPersistentSequentialTTL:
+		s.Flags, s.TTL = jute.FlagsPersistent, 0 // BADARGUMENTS
+	default:
+		s.Op = znode.OpCreate
 	}
 }
 

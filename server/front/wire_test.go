@@ -307,6 +307,53 @@ func TestUndecodableBodies(t *testing.T) {
 	c.want(g, 0)
 }
 
+// In a multi Apache decides by the flags what a create is, and fails on a null list before it has taken a zxid.
+func TestCreatesInMulti(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	open := create("/", "", 0).ACL
+	tests := []struct {
+		op        jute.OpCode
+		flags     int32
+		ttl       int64
+		null      bool
+		header    jute.ErrorCode
+		result    jute.OpCode
+		err       jute.ErrorCode
+		takesZxid bool
+	}{
+		{op: jute.OpCreate, flags: 4, result: jute.OpCreate2, takesZxid: true},
+		{op: jute.OpCreate2, flags: 4, result: jute.OpCreate2, takesZxid: true},
+		{op: jute.OpCreateTTL, ttl: -1, result: jute.OpCreate, takesZxid: true},
+		{op: jute.OpCreateTTL, flags: 2, ttl: 1000, result: jute.OpCreate, takesZxid: true},
+		{op: jute.OpCreateTTL, flags: 4, ttl: 0, result: jute.OpCreate2, takesZxid: true},
+		{op: jute.OpCreateTTL, flags: 7, ttl: 1000, result: jute.OpError, err: jute.BadArguments, takesZxid: true},
+		{op: jute.OpCreateTTL, null: true, result: jute.OpError, err: jute.InvalidACL, takesZxid: true},
+		{op: jute.OpCreate, null: true, header: jute.MarshallingError},
+		{op: jute.OpCreateContainer, flags: 4, null: true, header: jute.MarshallingError},
+		{op: jute.OpCreate, flags: 7, null: true, header: jute.MarshallingError, takesZxid: true},
+	}
+	for i, tt := range tests {
+		o := jute.Op{Type: tt.op, Path: jute.Str(fmt.Sprintf("/m%d", i)), Flags: tt.flags, TTL: tt.ttl, ACL: open}
+		if tt.null {
+			o.ACL = nil
+		}
+		before := s.b.LastApplied()
+		r := c.want(c.req(jute.OpMulti, &jute.MultiRequest{Ops: []jute.Op{o}}), tt.header)
+		if took := s.b.LastApplied() - before; took != map[bool]int64{true: 1}[tt.takesZxid] {
+			t.Errorf("%+v took %d zxids", tt, took)
+		}
+		if tt.header != 0 {
+			continue
+		}
+		var m jute.MultiResponse
+		m.Decode(jute.NewDecoder(r.body))
+		if len(m.Results) != 1 || m.Results[0].Type != tt.result || m.Results[0].Err != tt.err {
+			t.Errorf("%+v: %+v", tt, m.Results)
+		}
+	}
+}
+
 func TestSetWatchesInSteps(t *testing.T) {
 	s := start(t, nil)
 	c := s.session()
