@@ -16,18 +16,16 @@ type ReadResult struct {
 	Names []string
 }
 
-// MultiRead executes a multiRead. Each operation succeeds or fails for itself. An operation that is no read ends it:
-// the results so far come with MarshallingError, which goes out with them. With a null path there are no results.
+// MultiRead executes a multiRead. Each operation succeeds or fails for itself. An operation that is no read, or has a
+// null path, ends it: the results so far come with MarshallingError, which goes out with them.
 func (t *Tree) MultiRead(ops []ReadOp, auth []AuthID) ([]ReadResult, Code) {
 	results := make([]ReadResult, 0, len(ops))
 	for i := range ops {
 		op := &ops[i]
 		res := ReadResult{Op: op.Op}
 		switch {
-		case op.Op != OpGetData && op.Op != OpGetChildren:
+		case op.PathNull || op.Op != OpGetData && op.Op != OpGetChildren:
 			return results, MarshallingError
-		case op.PathNull:
-			return nil, MarshallingError
 		case op.Op == OpGetData:
 			res.Data, res.Stat, res.Code = t.GetData(op.Path, auth)
 		default:

@@ -14,7 +14,7 @@ func (zkWire) Slot() int { return 0 }
 
 // AppendEvent implements session.Wire.
 func (zkWire) AppendEvent(dst []byte, zxid int64, t znode.EventType, path string) []byte {
-	return jute.AppendEvent(dst, zxid, jute.EventType(t), path)
+	return jute.AppendEvent(dst, zxid, jute.EventType(t), jute.Echo(path)) // of setWatches any text comes back
 }
 
 // AppendReply implements session.Wire.
@@ -29,7 +29,7 @@ func (zkWire) AppendReply(dst []byte, r *session.Reply) []byte {
 	case r.Err == znode.OK:
 		dst = appendBody(dst, r)
 	case r.ErrBody:
-		dst = (&jute.MultiResponse{}).Append(dst)
+		dst = appendMultiRead(dst, r.Reads)
 	}
 	return jute.EndFrame(dst, at)
 }

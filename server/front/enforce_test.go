@@ -13,7 +13,7 @@ func TestEnforcedAuthentication(t *testing.T) {
 	s := startHub(t, session.Options{EnforceSchemes: []string{"digest"}}, nil)
 	for _, op := range []jute.OpCode{jute.OpPing, jute.OpCloseSession, jute.OpWhoAmI, 999} {
 		c := s.session()
-		c.req(jute.OpSASL, &jute.GetSASLRequest{})
+		c.req(jute.OpSASL, &jute.GetSASLRequest{Token: []byte{}})
 		c.want(1, 0)
 		xid := c.req(op, nil)
 		if op == jute.OpPing {

@@ -242,6 +242,44 @@ func TestRevalidationAfterSilence(t *testing.T) {
 	c.rest()
 }
 
+// A null path ends a multiRead; what it has read until then comes with the error.
+func TestNullPathInMultiRead(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	read := func(path jute.String) jute.Op { return jute.Op{Type: jute.OpGetChildren, Path: path} }
+	good, null := read(jute.Str("/zookeeper")), read(jute.String{Null: true})
+	want := "\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x06config\x00\x00\x00\x05quota"
+	end := "\xff\xff\xff\xff\x01\xff\xff\xff\xff"
+	for _, q := range []struct {
+		ops  []jute.Op
+		body string
+	}{{[]jute.Op{null, good}, end}, {[]jute.Op{good, null, good}, want + end}} {
+		if r := c.want(c.req(jute.OpMultiRead, &jute.MultiRequest{Ops: q.ops}), -5); string(r.body) != q.body {
+			t.Errorf("%q, want %q", r.body, q.body)
+		}
+	}
+}
+
+// A null token of sasl ends the connection; one that is empty is answered.
+func TestNullToken(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	c.call(jute.OpSASL, &jute.GetSASLRequest{Token: []byte{}})
+	c.req(jute.OpSASL, &jute.GetSASLRequest{})
+	c.closed()
+}
+
+// The path of an event of setWatches is what Java makes of the bytes that were sent.
+func TestEventEchoesText(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	c.req(jute.OpSetWatches, &jute.SetWatches{DataWatches: []string{"/\xff\U0001F600"}, ExistWatches: []string{}, ChildWatches: []string{}})
+	if e := c.event(); e.Path.Value != "/\ufffd\xed\xa0\xbd\xed\xb8\x80" {
+		t.Errorf("%q", e.Path.Value)
+	}
+	c.want(1, 0)
+}
+
 // A null path is a path to watch operations, one that nothing happens to.
 func TestNullPathsOfWatchOperations(t *testing.T) {
 	s := start(t, nil)

@@ -149,7 +149,7 @@ func (z *zkConn) atReception(k kind, xid int32, op znode.Op, frame []byte) sessi
 	case kindSASL: // not configured: OK, no token
 		var b jute.GetSASLRequest
 		b.Decode(d)
-		if d.Err() != nil {
+		if d.Err() != nil || b.Token == nil {
 			return session.ReasonMalformed
 		}
 	case kindRefused:

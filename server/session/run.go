@@ -224,6 +224,7 @@ func (c *Conn) execute(t *znode.Tree, r *Request, auth []znode.AuthID, rep *Repl
 		rep.IDs = znode.WhoAmI(auth)
 	case znode.OpMultiRead:
 		rep.Reads, rep.Err = t.MultiRead(r.Reads, auth)
+		rep.ErrBody = rep.Err != znode.OK
 	case znode.OpSetWatches, znode.OpSetWatches2:
 		for s := (steps{lists: r.Lists}); !s.done(); {
 			c.setWatches(t, &s)

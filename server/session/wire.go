@@ -64,7 +64,8 @@ type Request struct {
 	Null  bool // the path (or getEphemerals' prefix) was null
 	Watch bool
 
-	// ErrBody asks the wire for the body that ZooKeeper sends along with some errors (multiRead of writes).
+	// ErrBody asks the wire for the body that ZooKeeper sends along with some errors: a multiRead of writes has no
+	// results, one with a null path those before it.
 	ErrBody bool
 	// Err not zero: the front refused the body; the request is answered with this code, in its turn, and does nothing.
 	Err znode.Code
