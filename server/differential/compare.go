@@ -69,11 +69,11 @@ func ordered(step [][]Line, slot int) []Line {
 		return lines
 	}
 	lines = slices.Clone(lines)
-	// What is read behind closeSession before Apache hangs up is answered SESSIONEXPIRED, else not at all.
+	// What is read behind closeSession before Apache hangs up is answered that there is no session, else not at all.
 	closed := false
 	lines = slices.DeleteFunc(lines, func(l Line) bool {
 		closed = closed || l.Op == jute.OpCloseSession && l.Code == 0
-		return closed && l.Code == jute.SessionExpired
+		return closed && (l.Code == jute.SessionExpired || l.Code == jute.UnknownSession)
 	})
 	for i := 0; i < len(lines); {
 		n := 1

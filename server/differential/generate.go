@@ -402,8 +402,8 @@ func (g *generator) delete() Request {
 	if g.IntN(25) == 0 {
 		r.Path = pick(g, []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", g.oddPath()})
 	}
-	if r.Path == "~" {
-		r.Path = "~/nothing"
+	if r.Path == "~" || g.quota && strings.HasPrefix("~/q/in", r.Path) {
+		r.Path = "~/nothing" // what all the rest stands on stays
 	}
 	r.Version = g.version(r.Path)
 	g.wrong = !slices.Contains(g.known, r.Path) || r.Version != -1 && r.Version != g.vers[r.Path] ||
@@ -457,7 +457,7 @@ func (g *generator) multi(slot int) Request {
 			break
 		}
 	}
-	if !careful && g.IntN(30) == 0 {
+	if !careful && g.IntN(30) == 0 && !slices.ContainsFunc(r.Ops, func(o Request) bool { return o.ACL == "null" }) {
 		r.Cut, fails = 1+g.IntN(12), true
 	}
 	if fails {

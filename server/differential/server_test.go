@@ -155,6 +155,9 @@ func (p *pair) explain(t *testing.T, prog *differential.Program, r result) strin
 	if errA := r.errs[0]; errA != nil {
 		return fmt.Sprintf("seed %d: %v, errors %v\n%s", prog.Seed, r.diff, r.errs, prog.Script())
 	}
+	if again := p.run(prog); again.diff == nil {
+		return fmt.Sprintf("seed %d: %v\nbut not when run again\n%s", prog.Seed, r.diff, prog.Script())
+	}
 	small := differential.Shrink(prog, 400, func(q *differential.Program) bool {
 		d := p.run(q).diff
 		return d != nil && kind(d.A) == kind(r.diff.A) && kind(d.B) == kind(r.diff.B)
