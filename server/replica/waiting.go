@@ -165,11 +165,13 @@ func (m *Machine) settle() {
 	doomed := map[uint32]bool{}
 	for _, x := range m.waiting.all() {
 		switch {
+		case x.req.Op == znode.OpSync:
+			if !x.gone { // else nobody waits for it
+				again = append(again, x.req)
+			}
 		case x.fated || x.zxid != 0 && x.zxid <= m.committed:
 			keep = append(keep, x)
 		case x.gone:
-		case x.req.Op == znode.OpSync:
-			again = append(again, x.req)
 		default:
 			conn := x.req.Origin.Conn
 			if !doomed[conn] {
