@@ -134,7 +134,7 @@ func (d *decoder) multi(r *session.Request) {
 	b.Decode(&d.d)
 	w := &znode.Request{TTL: -1}
 	r.Write = w
-	if d.d.Err() != nil || b.Kind() == jute.MultiReads {
+	if b.Kind() == jute.MultiReads {
 		w.Undecodable = true
 		return
 	}
@@ -166,6 +166,9 @@ func (d *decoder) multi(r *session.Request) {
 				s.Op = znode.OpCreateContainer
 			}
 		}
+	}
+	if d.d.Err() != nil { // last: Java stops at the first operation that is wrong
+		w.Multi, w.Undecodable = nil, true
 	}
 }
 

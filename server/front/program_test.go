@@ -24,14 +24,12 @@ type programClient struct {
 	sent   []sentRequest
 	auths  int
 	closed bool // closeSession is sent
-	events int
 	armed  bool // has ever asked for a watch
 }
 
 type sentRequest struct {
-	xid  int32
-	op   jute.OpCode
-	last bool
+	xid int32
+	op  jute.OpCode
 }
 
 func (p *program) byte() int {

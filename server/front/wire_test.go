@@ -392,6 +392,20 @@ func TestCreatesInMulti(t *testing.T) {
 	}
 }
 
+// What is wrong behind the null list does not matter.
+func TestNullACLBeforeWhatDoesNotDecode(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	null := jute.Op{Type: jute.OpCreate, Path: jute.Str("/a")}
+	for i, v := range [][]jute.Op{{null, {Type: jute.OpGetData}}, {{Type: jute.OpGetData}, null}} {
+		before := s.b.LastApplied()
+		c.want(c.req(jute.OpMulti, &jute.MultiRequest{Ops: v}), jute.MarshallingError)
+		if took := s.b.LastApplied() - before; took != int64(i) {
+			t.Errorf("multi %d took %d zxids, want %d", i, took, i)
+		}
+	}
+}
+
 func TestSetWatchesInSteps(t *testing.T) {
 	s := start(t, nil)
 	c := s.session()
