@@ -106,10 +106,10 @@ func (o *Op) append(dst []byte) []byte {
 	return dst
 }
 
-// Decode reads the record. The list ends at the first header that is done, whatever else that says.
+// Decode reads the record. The list ends at the first header that is done, whatever else that says. After an error Ops
+// are the operations before the one that does not decode.
 func (r *MultiRequest) Decode(d *Decoder) {
 	r.Ops = nil
-	var ops []Op
 	kind := MultiEmpty
 	for {
 		var h MultiHeader
@@ -118,7 +118,6 @@ func (r *MultiRequest) Decode(d *Decoder) {
 			return
 		}
 		if h.Done {
-			r.Ops = ops
 			return
 		}
 		k := h.Type.kind()
@@ -127,8 +126,11 @@ func (r *MultiRequest) Decode(d *Decoder) {
 			return
 		}
 		kind = k
-		ops = append(ops, Op{Type: h.Type})
-		ops[len(ops)-1].decode(d)
+		o := Op{Type: h.Type}
+		if o.decode(d); d.err != nil {
+			return
+		}
+		r.Ops = append(r.Ops, o)
 	}
 }
 

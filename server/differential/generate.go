@@ -16,9 +16,10 @@ type generator struct {
 	*rand.Rand
 	p *Program
 	belief
-	gone  []string
-	slots []slotState
-	quota bool // a program about quotas: one write a burst
+	gone   []string // paths that were deleted
+	looked []string // paths without a node that were looked at
+	slots  []slotState
+	quota  bool // a program about quotas: one write a burst
 }
 
 // belief is what the generator takes the tree for.
@@ -45,7 +46,7 @@ type slotState struct{ connected, open bool }
 func Generate(seed uint64, size int) *Program {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x5eed)), belief: belief{made: map[string]int{}, vers: map[string]int32{},
 		owner: map[string]int{}, acls: map[string]string{}, known: []string{"~"}, last: "~"}}
-	g.quota = g.IntN(6) == 0
+	g.quota = g.IntN(4) == 0
 	g.p = &Program{Seed: seed, Sessions: 3 + g.IntN(2)}
 	for range g.p.Sessions {
 		g.slots = append(g.slots, slotState{true, true})
@@ -189,7 +190,7 @@ func (g *generator) request(slot int) Request {
 
 // malform spoils a few requests.
 func (g *generator) malform(make func() Request) Request {
-	if g.IntN(60) > 0 {
+	if g.IntN(30) > 0 {
 		return make()
 	}
 	was := g.belief.clone()
@@ -226,7 +227,7 @@ func (g *generator) read() Request {
 	case n < 87:
 		op, r.Mode = jute.OpCheckWatches, g.watcherType()
 	case n < 90:
-		return g.setWatches()
+		return g.malform(g.setWatches)
 	case n < 92:
 		op = jute.OpGetEphemerals
 	case n < 94:
@@ -282,10 +283,17 @@ func (g *generator) setWatches() Request {
 
 func (g *generator) create(slot int) Request {
 	parent := g.last
-	if g.IntN(10) < 6 {
+	switch n := g.IntN(20); {
+	case n < 11:
 		parent = pick(g, g.known)
+	case n < 13:
+		parent = g.guarded()
 	}
 	r := Request{Op: OpName(jute.OpCreate), ACL: g.acl(), Path: parent + "/" + g.name()}
+	if g.IntN(8) == 0 && len(g.looked) > 0 { // where a watch waits
+		r.Path = pick(g, g.looked)
+		parent = r.Path[:max(0, strings.LastIndex(r.Path, "/"))]
+	}
 	g.fill(&r)
 	switch n := g.IntN(100); {
 	case n < 45:
@@ -323,6 +331,9 @@ func (g *generator) create(slot int) Request {
 	if g.IntN(20) == 0 {
 		if r.Path = g.oddPath(); strings.HasPrefix(r.Path, "/") {
 			r.Flags &^= 2 // no sequential nodes outside the program's root
+			if r.Op == OpName(jute.OpCreateTTL) {
+				r.Flags = 5
+			}
 		}
 	}
 	g.learn(slot, &r, parent)
@@ -334,7 +345,7 @@ func (g *generator) learn(slot int, r *Request, parent string) {
 	path := r.Path
 	_, ephemeral := g.owner[parent]
 	op := jute.OpCode(r.Op)
-	g.wrong = !strings.HasPrefix(path, parent+"/") || !slices.Contains(g.known, parent) || ephemeral || refused(r.ACL) || r.Flags < 0 || r.Flags > 6 ||
+	g.wrong = g.quota && len(g.known) > 8 || !strings.HasPrefix(path, parent+"/") || !slices.Contains(g.known, parent) || ephemeral || refused(r.ACL) || r.Flags < 0 || r.Flags > 6 ||
 		!g.allows(parent, jute.PermCreate) || (r.Flags > 4) != (op == jute.OpCreateTTL) || op == jute.OpCreateTTL && (r.TTL < 1 || r.TTL >= 1<<40)
 	if g.wrong {
 		return
@@ -457,7 +468,7 @@ func (g *generator) multi(slot int) Request {
 			break
 		}
 	}
-	if !careful && g.IntN(30) == 0 && !slices.ContainsFunc(r.Ops, func(o Request) bool { return o.ACL == "null" }) {
+	if !careful && g.IntN(30) == 0 {
 		r.Cut, fails = 1+g.IntN(12), true
 	}
 	if fails {
@@ -505,7 +516,7 @@ func (g *generator) fill(r *Request) {
 }
 
 func (g *generator) acl() string {
-	if g.IntN(10) < 8 {
+	if g.IntN(10) < 7 {
 		return "open"
 	}
 	return pick(g, aclNames)
@@ -525,13 +536,31 @@ func (g *generator) name() string {
 	return pick(g, []string{"a", "a", "b", "b", "c", "ab", "d", "q-", "é", "with space"})
 }
 
+// guarded is a node that not everybody may do everything with, if one is found.
+func (g *generator) guarded() string {
+	p := pick(g, g.known)
+	for range 12 {
+		if !g.allows(p, jute.PermRead) || !g.allows(p, jute.PermCreate) || !g.allows(p, jute.PermWrite) || !g.allows(p, jute.PermDelete) {
+			break
+		}
+		p = pick(g, g.known)
+	}
+	return p
+}
+
 // path is mostly one that exists.
 func (g *generator) path() string {
 	switch n := g.IntN(100); {
-	case n < 72:
+	case n < 60:
 		return pick(g, g.known)
+	case n < 72:
+		return g.guarded()
 	case n < 84:
-		return pick(g, g.known) + "/" + g.name()
+		p := pick(g, g.known) + "/" + g.name()
+		if g.looked = append(g.looked, p); len(g.looked) > 6 {
+			g.looked = g.looked[1:]
+		}
+		return p
 	case n < 92 && len(g.gone) > 0:
 		return pick(g, g.gone)
 	case n < 97:
@@ -542,7 +571,7 @@ func (g *generator) path() string {
 
 // oddPath is one that some operation refuses, or that has a meaning of its own.
 func (g *generator) oddPath() string {
-	return pick(g, []string{"/", "", "~", "~/", "~//x", "//x", "~/.", "~/./x", "~/a/../b", "~/..", "~/...", "rel", "rel/a", "~/\x00", "~/x\x01", "~/\u007f",
+	return pick(g, []string{"/", "", "~", "~/", "~//x", "//x", "~/.", "~/./x", "~/a/../b", "~/..", "~/...", "rel", "rel/a", "~/\x00", "~/a\x00b", "\x00", "~/x\x01", "~/\u007f",
 		"~/\U0001F600", "~/\ue000", "~/\ufff0", "~/\uffef", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/nothing/here"})
 }
 

@@ -47,9 +47,9 @@ func (g *generator) quotaRequest() Request {
 	switch n := g.IntN(20); {
 	case n < 11:
 		r.Op = OpName(jute.OpGetData)
-	case n < 15:
+	case n < 16:
 		r.Op, r.Path = OpName(jute.OpSetData), limits
-		r.Data = pick(g, quotaTexts[:6])
+		r.Data = pick(g, []string{quotaTexts[0], quotaTexts[2], quotaTexts[3], quotaTexts[4], quotaTexts[5]})
 		if g.IntN(4) == 0 {
 			r.Data = pick(g, quotaTexts)
 		}
