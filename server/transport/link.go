@@ -69,6 +69,7 @@ type link struct {
 	queue   []item
 	bytes   int
 	note    *election.Notification // the newest one that waits
+	ahead   int                    // how much of the queue was there before it: it overtakes nothing
 	ping    uint64                 // to be sent; zero: none
 	pong    uint64
 	bye     *zabv1.Bye // the last frame; nothing is queued behind it
@@ -168,7 +169,7 @@ func (l *link) push(msgs []peer.Message) {
 	}
 	for _, m := range msgs {
 		if n, ok := m.(*election.Notification); ok {
-			l.note = n
+			l.note, l.ahead = n, len(l.queue)
 			continue
 		}
 		n := size(m)
@@ -192,19 +193,22 @@ func (l *link) next() (msgs []item, f *zabv1.Frame, last, ok bool) {
 	}
 	f = &zabv1.Frame{Ping: l.ping, Pong: l.pong}
 	l.ping, l.pong = 0, 0
-	if l.note != nil {
-		msgs = append(msgs, item{msg: l.note})
-		l.note = nil
-	}
 	n, total := 0, 0
 	for n < len(l.queue) && (n == 0 || total+l.queue[n].size <= frameSize) {
 		total += l.queue[n].size
 		n++
 	}
-	if msgs == nil {
+	switch {
+	case l.note == nil:
 		msgs = l.queue[:n:n]
-	} else {
-		msgs = append(msgs, l.queue[:n]...)
+	case l.ahead > n:
+		msgs = l.queue[:n:n]
+		l.ahead -= n
+	default:
+		msgs = append(msgs, l.queue[:l.ahead]...)
+		msgs = append(msgs, item{msg: l.note})
+		msgs = append(msgs, l.queue[l.ahead:n]...)
+		l.note = nil
 	}
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
 		l.queue = nil

@@ -60,6 +60,41 @@ func TestNewestNotification(t *testing.T) {
 	}
 }
 
+// TestNotificationOvertakesNothing: a leader that hands over says so before it says that it is looking. Heard the other
+// way round its learners would take it for lost and close connections whose writes it has taken.
+func TestNotificationOvertakesNothing(t *testing.T) {
+	n := newLan(t, 1, 2)
+	a, b := n.start(1), n.start(2)
+	la, lb := a.waitUp(t, 2), b.waitUp(t, 1)
+	const count = 3000
+	big := &zab.Append{Epoch: 1, Entries: []zab.Entry{{Zxid: 1, Data: make([]byte, frameSize/3)}}}
+	for i := range uint64(count) {
+		if i%500 == 0 { // what does not fit into one frame
+			a.Send(la, big, big, big, big, big)
+		}
+		a.Send(la, note(i), &election.Notification{Round: i})
+	}
+	b.wait(t, "the last", func() bool {
+		ms := b.msgs[lb]
+		if len(ms) == 0 {
+			return false
+		}
+		m, ok := ms[len(ms)-1].(*election.Notification)
+		return ok && m.Round == count-1
+	})
+	last := uint64(0)
+	for _, m := range b.received(lb) {
+		switch m := m.(type) {
+		case *peer.HandOverMark:
+			last = m.LastSeq
+		case *election.Notification:
+			if m.Round > last {
+				t.Fatalf("notification %d comes before message %d", m.Round, m.Round)
+			}
+		}
+	}
+}
+
 func TestBigFrames(t *testing.T) {
 	n := newLan(t, 1, 2)
 	a, b := n.start(1), n.start(2)
