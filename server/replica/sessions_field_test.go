@@ -333,7 +333,8 @@ func TestFieldC3NewLeaderExpiresNobody(t *testing.T) {
 	e := newEnsemble(t, 3, func(o *Options) { o.MinSessionTimeout = 900 * time.Millisecond })
 	l, f := e.leader(), e.follower()
 	var all []session.AttachResult
-	var last time.Time
+	var alive sync.WaitGroup
+	stop := make(chan struct{})
 	for i := range 200 {
 		x := f
 		if i%2 == 0 {
@@ -343,11 +344,23 @@ func TestFieldC3NewLeaderExpiresNobody(t *testing.T) {
 		if l := k.must(createReq(fmt.Sprintf("/e%d", i), "", 1)); l.Err != znode.OK {
 			t.Fatalf("%+v", l)
 		}
-		last = time.Now()
 		all = append(all, k.res)
-		k.release()
+		alive.Go(func() { // ends with stop
+			defer k.release()
+			for {
+				k.must(getReq("/"))
+				select {
+				case <-stop:
+					return
+				case <-time.After(timeout / 10):
+				}
+			}
+		})
 	}
 	e.agree()
+	close(stop)
+	alive.Wait()
+	last := time.Now()
 	e.kill(l)
 	e.net.down(f) // the two that are left cannot elect
 	<-time.After(time.Until(last.Add(timeout * 8 / 10)))
