@@ -186,8 +186,11 @@ def main():
         print("kills: %d, until the next leader: median %.0f ms, longest %.0f ms" % (a.kills, 1000 * down[len(down) // 2] if down else 0, 1000 * (down or [0])[-1]), flush=True)
         results = {}
         for c, p in workers.items():
-            p.stdin.write("stop\n")
-            p.stdin.flush()
+            try:
+                p.stdin.write("stop\n")
+                p.stdin.flush()
+            except BrokenPipeError:
+                pass  # it ended early: the loop below says so
         for c, p in workers.items():
             line = p.stdout.readline()
             if not line:

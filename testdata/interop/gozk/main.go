@@ -243,8 +243,8 @@ func (x *chaos) run() {
 	var eph, watched []string
 	for i := range ephemerals {
 		p := x.root + "/e-" + strconv.Itoa(i)
-		_, err := x.c.Create(p, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		check(err == nil, "create %s: %v", p, err)
+		_, err := retry(func() (string, error) { return x.c.Create(p, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)) })
+		check(err == nil || err == zk.ErrNodeExists, "create %s: %v", p, err) // whose it is is checked by the driver
 		eph = append(eph, p)
 	}
 	for i := range watches {

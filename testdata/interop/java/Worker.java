@@ -177,7 +177,10 @@ public class Worker {
         for (int i = 0; i < EPHEMERALS; i++) {
             String p = root + "/e-" + i;
             ephemerals.add(p);
-            zk.create(p, null, ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
+            retry(() -> { // whose it is is checked by the driver
+                try { zk.create(p, null, ZooDefs.Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL); } catch (KeeperException.NodeExistsException e) { }
+                return null;
+            });
         }
         for (int i = 0; i < WATCHES; i++) { String p = root + "/w-" + i; watched.add(p); write(p, "0"); arm(p); }
         for (int n = 1; !(stop.get() && writes >= WRITES); n++) {

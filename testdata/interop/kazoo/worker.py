@@ -170,8 +170,11 @@ class Chaos:
         self.zk.start(timeout=30)
         self.retry(self.zk.ensure_path, self.root)
         ephemerals = ["%s/e-%d" % (self.root, i) for i in range(EPHEMERALS)]
-        for p in ephemerals:
-            self.zk.create(p, b"", ephemeral=True)
+        for p in ephemerals:  # whose they are is checked by the driver
+            try:
+                self.retry(lambda: self.zk.create(p, b"", ephemeral=True))
+            except NodeExistsError:
+                pass
         watched = ["%s/w-%d" % (self.root, i) for i in range(WATCHES)]
         for p in watched:
             self.write(p, "0")

@@ -258,8 +258,8 @@ func (x *chaos) run() {
 	var eph, watched []string
 	for i := range ephemerals {
 		p := x.root + "/e-" + strconv.Itoa(i)
-		_, err := x.c.Create(ctx, p, nil, client.Ephemeral)
-		check(err == nil, "create %s: %v", p, err)
+		err := retry(func() error { _, err := x.c.Create(ctx, p, nil, client.Ephemeral); return err })
+		check(err == nil || errors.Is(err, client.ErrNodeExists), "create %s: %v", p, err) // whose it is is checked by the driver
 		eph = append(eph, p)
 	}
 	for i := range watches {
