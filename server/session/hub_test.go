@@ -439,3 +439,51 @@ func TestTouched(t *testing.T) {
 		t.Fatalf("reported %d times without a sign of life", n)
 	}
 }
+
+// What waits for a client that does not read keeps its order: replies that are not encoded yet, events between them.
+func TestLateRepliesKeepTheirOrder(t *testing.T) {
+	r := start(t, session.Options{})
+	s := newSink(0)
+	s.block = make(chan struct{})
+	c := r.open(&lineWire{}, s, session.Attach{})
+	writer := newSink(1 << 20)
+	w := r.open(&lineWire{}, writer, session.Attach{})
+	big := strings.Repeat("x", 200<<10)
+	r.do(w, writer, 2, createReq(1, "/big", open), setReq(2, "/big", big))
+	r.b.Hold()
+	rs := []session.Request{setReq(1, "/", "1"), getReq(2, "/big", true)}
+	for i := range int32(20) {
+		rs = append(rs, getReq(3+i, "/big", false))
+	}
+	if err := c.Do(rs); err != nil {
+		t.Fatal(err)
+	}
+	r.b.Resume()
+	until(t, "the replies", func() bool { return r.hub.Stats().Outstanding == 0 })
+	r.do(w, writer, 3, setReq(3, "/big", "small"))
+	again := []session.Request{setReq(30, "/", "2"), getReq(31, "/big", false)}
+	done := make(chan error, 1)
+	go func() { done <- c.Do(again) }() // waits for the client to read
+	close(s.block)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the last reply", func() bool { return strings.HasPrefix(s.lines()[len(s.lines())-1], "31:") })
+	var want []string
+	for xid := range 22 {
+		want = append(want, fmt.Sprintf("%d:0:", xid+1))
+	}
+	want = append(want, "event ", "30:0:", "31:0:small")
+	got := s.lines()
+	if len(got) != len(want) {
+		t.Fatalf("%d lines, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("line %d is %.20q, want %q", i, got[i], want[i])
+		}
+	}
+	if data := strings.TrimPrefix(got[5], "6:0:"); data != big {
+		t.Errorf("a late reply holds %d bytes", len(data))
+	}
+}
