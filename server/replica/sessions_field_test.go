@@ -348,7 +348,10 @@ func TestFieldC3NewLeaderExpiresNobody(t *testing.T) {
 		alive.Go(func() { // ends with stop
 			defer k.release()
 			for {
-				k.must(getReq("/"))
+				if l, err := k.call(getReq("/")); err != nil || l.Err != znode.OK {
+					t.Errorf("%+v %v", l, err)
+					return
+				}
 				select {
 				case <-stop:
 					return

@@ -96,6 +96,9 @@ func TestFieldA2CrashAtEveryOperationOfASwitch(t *testing.T) {
 	want := entries(z(1, 1), 40, 100)
 	whole := func(left *vfs.MemFS, k int) {
 		for empties := range 3 {
+			if !long() && empties != k%3 {
+				continue
+			}
 			fs := copyFS(t, left)
 			var num int
 			for _, name := range files(t, fs, "/wal/log", suffix(".log")) {
