@@ -119,6 +119,9 @@ func (q *quota) recount(l ledger, path string) {
 // deepestQuota is the nearest path at or above path that has a quota, or "". Only that one is charged and checked.
 func deepestQuota(l ledger, path string) string {
 	longest := l.longestQuota()
+	if longest == 0 {
+		return ""
+	}
 	for end := len(path); end > 1; end = strings.LastIndexByte(path[:end], '/') {
 		if end > longest {
 			continue

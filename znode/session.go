@@ -33,9 +33,10 @@ func (t *Tree) Sessions(f func(Session) bool) {
 }
 
 // Ephemerals gives the paths, sorted, that a session owns and that begin with prefix: as plain text, "/a" is a prefix
-// of "/ab". A null or blank prefix and "/" mean all.
+// of "/ab". A null or blank prefix and "/" mean all, where blanks are Java's: everything up to U+0020.
 func (t *Tree) Ephemerals(session int64, prefix string, null bool) []string {
-	all := null || prefix == RootPath || strings.TrimSpace(prefix) == ""
+	trimmed := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' })
+	all := null || trimmed == RootPath || trimmed == ""
 	paths := make([]string, 0, len(t.ephemerals[session]))
 	for p := range t.ephemerals[session] {
 		if all || strings.HasPrefix(p, prefix) {
