@@ -173,6 +173,8 @@ func (g *generator) request(slot int) Request {
 		return g.quotaRequest()
 	}
 	switch n := g.IntN(100); {
+	case n < 4:
+		return g.clash()
 	case n < 22:
 		return g.malform(func() Request { return g.create(slot) })
 	case n < 31:
@@ -215,7 +217,7 @@ func (g *generator) read() Request {
 		op = jute.OpGetACL
 	case n < 66:
 		op, r.Ops = jute.OpMultiRead, g.multiRead()
-	case n < 68:
+	case n < 67:
 		op = jute.OpSync
 	case n < 78:
 		op, r.Mode = jute.OpAddWatch, int32(g.IntN(2))
@@ -227,10 +229,14 @@ func (g *generator) read() Request {
 	case n < 87:
 		op, r.Mode = jute.OpCheckWatches, g.watcherType()
 	case n < 90:
-		return g.malform(g.setWatches)
+		r = g.malform(g.setWatches)
+		if g.IntN(15) == 0 {
+			r.Cut = 4
+		}
+		return r
 	case n < 92:
 		op = jute.OpGetEphemerals
-	case n < 94:
+	case n < 95:
 		op = jute.OpGetAllChildrenNumber
 	case n < 96:
 		return Request{Op: OpName(jute.OpWhoAmI)}
@@ -243,7 +249,7 @@ func (g *generator) read() Request {
 	if op == jute.OpSync || op == jute.OpGetEphemerals {
 		r.Watch = false
 	}
-	r.Null = g.IntN(50) == 0
+	r.Null = g.IntN(40) == 0
 	return g.malform(func() Request { return r })
 }
 
@@ -345,7 +351,7 @@ func (g *generator) learn(slot int, r *Request, parent string) {
 	path := r.Path
 	_, ephemeral := g.owner[parent]
 	op := jute.OpCode(r.Op)
-	g.wrong = g.quota && len(g.known) > 8 || !strings.HasPrefix(path, parent+"/") || !slices.Contains(g.known, parent) || ephemeral || refused(r.ACL) || r.Flags < 0 || r.Flags > 6 ||
+	g.wrong = g.quota && len(g.known) > 6 || !strings.HasPrefix(path, parent+"/") || !slices.Contains(g.known, parent) || ephemeral || refused(r.ACL) || r.Flags < 0 || r.Flags > 6 ||
 		!g.allows(parent, jute.PermCreate) || (r.Flags > 4) != (op == jute.OpCreateTTL) || op == jute.OpCreateTTL && (r.TTL < 1 || r.TTL >= 1<<40)
 	if g.wrong {
 		return
@@ -451,6 +457,50 @@ func (g *generator) setACL() Request {
 	return r
 }
 
+// clash is a write that is likely to be refused for one of the rarer reasons.
+func (g *generator) clash() Request {
+	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open", Version: -1}
+	switch g.IntN(6) {
+	case 0:
+		r.Path = pick(g, g.known)
+	case 1:
+		r.Path = g.denying(jute.PermCreate) + "/new"
+	case 2:
+		r.Path = pick(g, []string{"~//x", "~/.", "~/..", "~/x\x01", "~/\ue000", "rel"})
+	case 3:
+		r.ACL = pick(g, []string{"empty", "bad-world", "bad-digest", "bad-ip", "bad-scheme", "one-bad", "no-scheme"})
+	case 4:
+		r.Op, r.Path = OpName(jute.OpSetData), g.denying(jute.PermWrite)
+		return r
+	default:
+		r.Op, r.Path = OpName(jute.OpDelete), pick(g, []string{"/", "/zookeeper", g.denying(jute.PermDelete) + "/a"})
+		return r
+	}
+	switch g.IntN(4) {
+	case 0:
+		r.Op = OpName(jute.OpCreate2)
+	case 1:
+		r.Op, r.Flags = OpName(jute.OpCreateContainer), jute.FlagsContainer
+	case 2:
+		r.Op, r.Flags, r.TTL = OpName(jute.OpCreateTTL), jute.FlagsPersistentTTL, 1<<30
+	}
+	return r
+}
+
+// denying is a node that denies a permission, if there is one.
+func (g *generator) denying(perm int32) string {
+	var v []string
+	for _, p := range g.known {
+		if !g.allows(p, perm) {
+			v = append(v, p)
+		}
+	}
+	if len(v) == 0 {
+		return pick(g, g.known)
+	}
+	return pick(g, v)
+}
+
 // multi makes a multi; half of them are meant to succeed.
 func (g *generator) multi(slot int) Request {
 	r := Request{Op: OpName(jute.OpMulti)}
@@ -479,6 +529,9 @@ func (g *generator) multi(slot int) Request {
 
 func (g *generator) operation(slot int) Request {
 	switch n := g.IntN(100); {
+	case n < 6:
+		g.wrong = true
+		return g.clash()
 	case n < 45:
 		return g.create(slot)
 	case n < 65:
@@ -538,14 +591,7 @@ func (g *generator) name() string {
 
 // guarded is a node that not everybody may do everything with, if one is found.
 func (g *generator) guarded() string {
-	p := pick(g, g.known)
-	for range 12 {
-		if !g.allows(p, jute.PermRead) || !g.allows(p, jute.PermCreate) || !g.allows(p, jute.PermWrite) || !g.allows(p, jute.PermDelete) {
-			break
-		}
-		p = pick(g, g.known)
-	}
-	return p
+	return g.denying(pick(g, []int32{jute.PermRead, jute.PermRead, jute.PermCreate, jute.PermWrite, jute.PermDelete}))
 }
 
 // path is mostly one that exists.
@@ -571,7 +617,7 @@ func (g *generator) path() string {
 
 // oddPath is one that some operation refuses, or that has a meaning of its own.
 func (g *generator) oddPath() string {
-	return pick(g, []string{"/", "", "~", "~/", "~//x", "//x", "~/.", "~/./x", "~/a/../b", "~/..", "~/...", "rel", "rel/a", "~/\x00", "~/a\x00b", "\x00", "~/x\x01", "~/\u007f",
+	return pick(g, []string{"/", "", "~", "~/", "~//x", "//x", "~/.", "~/./x", "~/a/../b", "~/..", "~/...", "rel", "rel/a", "~/\x00", "~/a\x00b", "\x00", "\x00", "~/b\x00", "~/x\x01", "~/\u007f",
 		"~/\U0001F600", "~/\ue000", "~/\ufff0", "~/\uffef", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/nothing/here"})
 }
 

@@ -37,6 +37,7 @@ func (g *generator) setQuotas() {
 	// Most of what the program makes stands below the quota.
 	g.known = slices.DeleteFunc(g.known, func(p string) bool { return p == "~" })
 	g.last = "~/q"
+	g.made["~"], g.made["~/q"] = 1, 1
 }
 
 // quotaRequest reads or changes a quota.
