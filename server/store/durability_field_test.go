@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -165,25 +166,17 @@ func TestFieldA3FlipInTheTail(t *testing.T) {
 func TestFieldA6MetByALateRead(t *testing.T) {
 	noLeaks(t)
 	fs := vfs.NewMem()
-	o := testOptions(fs)
+	bad := &badTables{FS: fs}
+	o := testOptions(bad)
 	var out bytes.Buffer
-	o.Log = zerolog.New(&out)
+	o.Log = zerolog.New(zerolog.SyncWriter(&out))
 	s, _, m := mustOpen(t, o)
-	defer mustClose(t, s)
 	fill(t, s, m, 300, 200)
 	if err := s.FlushState(); err != nil {
 		t.Fatal(err)
 	}
 	tables := files(t, fs, stateDir(t, fs), suffix(".sst"))
-	for _, table := range tables {
-		b, err := fs.UnsafeGetFileDataBuffer(table)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 100; i < len(b)/2; i += 500 {
-			b[i] ^= 0x20
-		}
-	}
+	bad.on.Store(true)
 	r, err := s.SnapshotReader()
 	if err == nil {
 		for done := false; err == nil && !done; {
@@ -193,6 +186,8 @@ func TestFieldA6MetByALateRead(t *testing.T) {
 			t.Error(cerr)
 		}
 	}
+	bad.on.Store(false)
+	mustClose(t, s) // the log is complete
 	named := false
 	for _, table := range tables {
 		named = named || strings.Contains(out.String(), table)
@@ -200,6 +195,33 @@ func TestFieldA6MetByALateRead(t *testing.T) {
 	if err == nil || !named {
 		t.Fatalf("%v are damaged; sending them: %v; logged: %s", tables, err, out.String())
 	}
+}
+
+// badTables gives, once it is on, tables of the state back with a wrong byte.
+type badTables struct {
+	vfs.FS
+	on atomic.Bool
+}
+
+func (b *badTables) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := b.FS.Open(name, opts...)
+	if err == nil && strings.HasPrefix(name, "/data/state.") && strings.HasSuffix(name, ".sst") {
+		f = badTable{f, b}
+	}
+	return f, err
+}
+
+type badTable struct {
+	vfs.File
+	b *badTables
+}
+
+func (f badTable) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if n > 0 && f.b.on.Load() {
+		p[n/2] ^= 0x20
+	}
+	return n, err
 }
 
 // TestFieldA15RecycledWALs: small memtables and many flushes recycle WAL files, whose old records lie behind their new
