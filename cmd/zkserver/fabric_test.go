@@ -57,12 +57,14 @@ func (f *fabric) relay(t testing.TB, w way, addr string) int {
 		t.Fatal(err)
 	}
 	f.ls = append(f.ls, l)
+	f.mu.Lock() // who dialed this port before may still be trying
 	for _, d := range []way{w, {w.to, w.from}} {
 		if f.gates[d] == nil {
 			f.gates[d] = make(chan struct{})
 			close(f.gates[d])
 		}
 	}
+	f.mu.Unlock()
 	f.wg.Go(func() { // ends with the listener
 		for {
 			c, err := l.Accept()
