@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 
 	"server/session/sessiontest": {"znode", "server/session"},
 
-	"server/replica":    {"zab", "election", "znode", "server/peer", "server/session", "server/store", "server/transport"},
+	"server/replica":      {"zab", "election", "znode", "server/peer", "server/session", "server/store", "server/transport"},
 	"server/differential": {"proto/jute"},
 
 	"server/front":      {"znode", "server/session", "proto/jute"},

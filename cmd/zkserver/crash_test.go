@@ -100,7 +100,7 @@ func (r round) check(c *rawConn) error {
 		return err
 	}
 	if h.Err != 0 {
-		return fmt.Errorf("round %d: its parent was acknowledged and is not there: %v", r.n, h.Err)
+		return fmt.Errorf("round %d: its parent was acknowledged and is not there: %w", r.n, h.Err)
 	}
 	there := map[string]bool{}
 	for _, k := range kids.Children {

@@ -246,10 +246,8 @@ func required() []string {
 			v = append(v, op+" "+name)
 		}
 	}
-	for _, cell := range []string{"depth >= 8", "depth >= 8 OK", "close with pending writes", "step attach", "step wrong-attach", "step reads together",
-		"step pipelined writes", "sessions 3", "sessions 4"} {
-		v = append(v, cell)
-	}
+	v = append(v, "depth >= 8", "depth >= 8 OK", "close with pending writes", "step attach", "step wrong-attach", "step reads together",
+		"step pipelined writes", "sessions 3", "sessions 4")
 	slices.Sort(v)
 	return v
 }

@@ -271,7 +271,7 @@ func TestLeaderLeavesWithoutDisconnects(t *testing.T) {
 			default:
 			}
 			if got, err := k.call(setReq("/a", "x")); err != nil || got.Err != znode.OK || got.Stat.Version != int32(i+1) {
-				done <- fmt.Errorf("write %d: %+v %v", i, got, err)
+				done <- fmt.Errorf("write %d: %+v %w", i, got, err)
 				return
 			}
 		}

@@ -101,7 +101,7 @@ func TestFailedSyncIsFatal(t *testing.T) {
 		t.Errorf("told %v, returned %v", got, err)
 	}
 	f.set(false) // the disk is well again: nothing may go on all the same
-	if again := s.Persist([]zab.PersistOp{{Append: entries(z(1, 11), 1, 50)}}); again != err {
+	if again := s.Persist([]zab.PersistOp{{Append: entries(z(1, 11), 1, 50)}}); !errors.Is(again, err) {
 		t.Errorf("persisted after the error: %v", again)
 	}
 	if err := s.WriteState(&StateBatch{Applied: z(1, 10)}); err == nil {

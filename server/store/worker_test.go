@@ -26,7 +26,7 @@ type worker struct {
 // check holds what a start found against the promise, and takes it over.
 func (w *worker) check(rec Recovered, p promise) error {
 	if rec.NeedSnap || rec.Damage != nil && p.everOpen {
-		return fmt.Errorf("damage after a crash: %v", rec.Damage)
+		return fmt.Errorf("damage after a crash: %w", rec.Damage)
 	}
 	var why error
 	for _, v := range []version{p.sent, p.acked} {
