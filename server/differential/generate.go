@@ -173,7 +173,7 @@ func (g *generator) request(slot int) Request {
 		return g.quotaRequest()
 	}
 	switch n := g.IntN(100); {
-	case n < 4:
+	case n < 6:
 		return g.clash()
 	case n < 22:
 		return g.malform(func() Request { return g.create(slot) })
@@ -250,6 +250,10 @@ func (g *generator) read() Request {
 		r.Watch = false
 	}
 	r.Null = g.IntN(40) == 0
+	if op == jute.OpSync && g.IntN(6) == 0 {
+		r.Cut = 2
+		return r
+	}
 	return g.malform(func() Request { return r })
 }
 
@@ -459,32 +463,55 @@ func (g *generator) setACL() Request {
 
 // clash is a write that is likely to be refused for one of the rarer reasons.
 func (g *generator) clash() Request {
+	if g.quota && g.IntN(2) == 0 {
+		return g.overQuota()
+	}
 	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open", Version: -1}
-	switch g.IntN(6) {
+	switch g.IntN(10) {
 	case 0:
 		r.Path = pick(g, g.known)
-	case 1:
+	case 1, 2:
 		r.Path = g.denying(jute.PermCreate) + "/new"
-	case 2:
-		r.Path = pick(g, []string{"~//x", "~/.", "~/..", "~/x\x01", "~/\ue000", "rel"})
 	case 3:
-		r.ACL = pick(g, []string{"empty", "bad-world", "bad-digest", "bad-ip", "bad-scheme", "one-bad", "no-scheme"})
+		r.Path = pick(g, []string{"~//x", "~/.", "~/..", "~/x\x01", "~/\ue000", "rel"})
 	case 4:
+		r.ACL = pick(g, []string{"empty", "bad-world", "bad-digest", "bad-ip", "bad-scheme", "one-bad", "no-scheme"})
+	case 5:
+		r.Path = g.ephemeral() + "/new"
+	case 6, 7:
 		r.Op, r.Path = OpName(jute.OpSetData), g.denying(jute.PermWrite)
+		if g.IntN(2) == 0 {
+			r.Path = pick(g, []string{"~//x", "rel", "", "~/"})
+		}
 		return r
 	default:
-		r.Op, r.Path = OpName(jute.OpDelete), pick(g, []string{"/", "/zookeeper", g.denying(jute.PermDelete) + "/a"})
+		r.Op, r.Path = OpName(jute.OpDelete), pick(g, []string{"/", "/zookeeper", g.denying(jute.PermDelete) + "/a", g.denying(jute.PermDelete) + "/b"})
 		return r
 	}
-	switch g.IntN(4) {
-	case 0:
+	return g.anyCreate(r)
+}
+
+// anyCreate makes a create one of the four.
+func (g *generator) anyCreate(r Request) Request {
+	switch g.IntN(7) {
+	case 0, 1:
 		r.Op = OpName(jute.OpCreate2)
-	case 1:
-		r.Op, r.Flags = OpName(jute.OpCreateContainer), jute.FlagsContainer
 	case 2:
+		r.Op, r.Flags = OpName(jute.OpCreateContainer), jute.FlagsContainer
+	case 3, 4:
 		r.Op, r.Flags, r.TTL = OpName(jute.OpCreateTTL), jute.FlagsPersistentTTL, 1<<30
 	}
 	return r
+}
+
+// ephemeral is an ephemeral node, if there is one.
+func (g *generator) ephemeral() string {
+	for _, p := range g.known {
+		if _, ok := g.owner[p]; ok {
+			return p
+		}
+	}
+	return pick(g, g.known)
 }
 
 // denying is a node that denies a permission, if there is one.
@@ -505,6 +532,12 @@ func (g *generator) denying(perm int32) string {
 func (g *generator) multi(slot int) Request {
 	r := Request{Op: OpName(jute.OpMulti)}
 	start, careful, fails := g.belief.clone(), g.IntN(2) == 0, false
+	if !careful && g.IntN(2) == 0 {
+		r.Ops, fails = append(r.Ops, g.clash()), true
+		if g.IntN(5) == 0 {
+			r.Ops[0] = Request{Op: OpName(jute.OpCheck), Path: pick(g, []string{"~//x", "rel", "", "~/", g.denying(jute.PermRead)}), Version: -1}
+		}
+	}
 	for range g.IntN(6) {
 		for try := 0; ; try++ {
 			was := g.belief.clone()
@@ -529,9 +562,6 @@ func (g *generator) multi(slot int) Request {
 
 func (g *generator) operation(slot int) Request {
 	switch n := g.IntN(100); {
-	case n < 6:
-		g.wrong = true
-		return g.clash()
 	case n < 45:
 		return g.create(slot)
 	case n < 65:

@@ -2,6 +2,7 @@ package differential
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/zkserver/zkserver/proto/jute"
 )
@@ -9,7 +10,7 @@ import (
 // quotaTexts are what a zookeeper_limits is given; the last ones do not parse, and refuse every write below.
 var quotaTexts = []string{
 	"count=3,bytes=-1", "count=-1,bytes=10", "count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=-1",
-	"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=5", "count=2,bytes=5=;byteHardLimit=30;countHardLimit=9",
+	"count=-1,bytes=-1=;byteHardLimit=40;countHardLimit=5", "count=2,bytes=5=;byteHardLimit=30;countHardLimit=9",
 	"count=4", "", "count=x,bytes=1",
 }
 
@@ -45,21 +46,30 @@ func (g *generator) quotaRequest() Request {
 	p := quotaRoot + pick(g, []string{"~/q", "~/q/in"})
 	limits, stats := p+"/zookeeper_limits", p+"/zookeeper_stats"
 	r := Request{Path: stats, ACL: "open", Version: -1}
-	switch n := g.IntN(20); {
+	switch n := g.IntN(21); {
 	case n < 11:
 		r.Op = OpName(jute.OpGetData)
 	case n < 16:
 		r.Op, r.Path = OpName(jute.OpSetData), limits
-		r.Data = pick(g, []string{quotaTexts[0], quotaTexts[2], quotaTexts[3], quotaTexts[4], quotaTexts[5]})
-		if g.IntN(4) == 0 {
+		r.Data = pick(g, quotaTexts[2:5])
+		if g.IntN(5) == 0 {
 			r.Data = pick(g, quotaTexts)
 		}
 	case n < 17:
 		r.Op, r.Path = OpName(jute.OpDelete), limits
-	case n < 19:
+	case n < 20:
 		r.Op, r.Path, r.Data = OpName(jute.OpCreate), limits, pick(g, quotaTexts[2:5])
 	default:
 		r.Op, r.Data = OpName(jute.OpCreate), "count=1,bytes=1"
 	}
 	return r
+}
+
+// overQuota is a write that no hard limit on bytes lets through.
+func (g *generator) overQuota() Request {
+	long := strings.Repeat("x", 60)
+	if g.IntN(3) == 0 {
+		return Request{Op: OpName(jute.OpSetData), Path: pick(g, g.known), Data: long, Version: -1}
+	}
+	return g.anyCreate(Request{Op: OpName(jute.OpCreate), Path: pick(g, []string{"~/q", "~/q/in"}) + "/over", Data: long, ACL: "open"})
 }
