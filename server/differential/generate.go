@@ -46,7 +46,7 @@ type slotState struct{ connected, open bool }
 func Generate(seed uint64, size int) *Program {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x5eed)), belief: belief{made: map[string]int{}, vers: map[string]int32{},
 		owner: map[string]int{}, acls: map[string]string{}, known: []string{"~"}, last: "~"}}
-	g.quota = g.IntN(4) == 0
+	g.quota = g.IntN(3) == 0
 	g.p = &Program{Seed: seed, Sessions: 3 + g.IntN(2)}
 	for range g.p.Sessions {
 		g.slots = append(g.slots, slotState{true, true})
@@ -98,9 +98,9 @@ func (g *generator) step(room int) {
 		unknown := []jute.OpCode{13, 0, -1, 23, 99, 108, 1000}
 		g.burst(slot, Request{Op: OpName(pick(g, unknown)), Path: "~", Version: -1})
 		g.slots[slot].connected = false
-	case n < 112:
+	case n < 113:
 		g.burst(slot, Request{Op: OpName(jute.OpSASL), Data: "x"})
-	case n < 114:
+	case n < 115:
 		g.burst(slot, Request{Op: OpName(jute.OpReconfig), Path: "server.9=127.0.0.1:1:2"})
 	case n < 147:
 		v := append(g.requests(slot, g.IntN(8)), Request{Op: OpName(jute.OpCloseSession)})
@@ -173,11 +173,11 @@ func (g *generator) request(slot int) Request {
 		return g.quotaRequest()
 	}
 	switch n := g.IntN(100); {
-	case n < 6:
+	case n < 9:
 		return g.clash()
-	case n < 22:
+	case n < 24:
 		return g.malform(func() Request { return g.create(slot) })
-	case n < 31:
+	case n < 33:
 		return g.malform(g.delete)
 	case n < 43:
 		return g.malform(g.setData)
@@ -250,9 +250,12 @@ func (g *generator) read() Request {
 		r.Watch = false
 	}
 	r.Null = g.IntN(40) == 0
-	if op == jute.OpSync && g.IntN(6) == 0 {
+	if (op == jute.OpSync || op == jute.OpGetEphemerals) && g.IntN(6) == 0 {
 		r.Cut = 2
 		return r
+	}
+	if op == jute.OpGetAllChildrenNumber && g.IntN(3) == 0 {
+		r.Path = g.denying(jute.PermRead)
 	}
 	return g.malform(func() Request { return r })
 }
@@ -451,6 +454,9 @@ func (g *generator) setACL() Request {
 	if g.IntN(2) == 0 {
 		r.Version = -1
 	}
+	if g.IntN(5) == 0 {
+		r.Path = g.denying(jute.PermAdmin)
+	}
 	// The root of all and that of the program stay open to every session.
 	if !strings.HasPrefix(r.Path, "~/") {
 		r.Path = pick(g, []string{"~//x", "~/nothing-here", "rel"})
@@ -467,10 +473,10 @@ func (g *generator) clash() Request {
 		return g.overQuota()
 	}
 	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open", Version: -1}
-	switch g.IntN(10) {
-	case 0:
+	switch g.IntN(14) {
+	case 0, 10:
 		r.Path = pick(g, g.known)
-	case 1, 2:
+	case 1, 2, 11, 12:
 		r.Path = g.denying(jute.PermCreate) + "/new"
 	case 3:
 		r.Path = pick(g, []string{"~//x", "~/.", "~/..", "~/x\x01", "~/\ue000", "rel"})
@@ -485,7 +491,7 @@ func (g *generator) clash() Request {
 		}
 		return r
 	default:
-		r.Op, r.Path = OpName(jute.OpDelete), pick(g, []string{"/", "/zookeeper", g.denying(jute.PermDelete) + "/a", g.denying(jute.PermDelete) + "/b"})
+		r.Op, r.Path = OpName(jute.OpDelete), pick(g, []string{"/", "/zookeeper", g.denying(jute.PermDelete) + "/a", g.denying(jute.PermDelete) + "/b", g.denying(jute.PermDelete) + "/c"})
 		return r
 	}
 	return g.anyCreate(r)
@@ -532,7 +538,7 @@ func (g *generator) denying(perm int32) string {
 func (g *generator) multi(slot int) Request {
 	r := Request{Op: OpName(jute.OpMulti)}
 	start, careful, fails := g.belief.clone(), g.IntN(2) == 0, false
-	if !careful && g.IntN(2) == 0 {
+	if !careful && g.IntN(3) > 0 {
 		r.Ops, fails = append(r.Ops, g.clash()), true
 		if g.IntN(5) == 0 {
 			r.Ops[0] = Request{Op: OpName(jute.OpCheck), Path: pick(g, []string{"~//x", "rel", "", "~/", g.denying(jute.PermRead)}), Version: -1}

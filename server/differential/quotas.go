@@ -71,5 +71,9 @@ func (g *generator) overQuota() Request {
 	if g.IntN(3) == 0 {
 		return Request{Op: OpName(jute.OpSetData), Path: pick(g, g.known), Data: long, Version: -1}
 	}
-	return g.anyCreate(Request{Op: OpName(jute.OpCreate), Path: pick(g, []string{"~/q", "~/q/in"}) + "/over", Data: long, ACL: "open"})
+	r := g.anyCreate(Request{Op: OpName(jute.OpCreate), Path: pick(g, []string{"~/q", "~/q/in"}) + "/over", Data: long, ACL: "open"})
+	if r.Op == OpName(jute.OpCreate2) && g.IntN(2) == 0 {
+		r.Op, r.Flags = OpName(jute.OpCreateContainer), jute.FlagsContainer
+	}
+	return r
 }
