@@ -100,7 +100,7 @@ func (g *generator) step(room int) {
 		g.slots[slot].connected = false
 	case n < 113:
 		g.burst(slot, Request{Op: OpName(jute.OpSASL), Data: "x"})
-	case n < 115:
+	case n < 117:
 		g.burst(slot, Request{Op: OpName(jute.OpReconfig), Path: "server.9=127.0.0.1:1:2"})
 	case n < 147:
 		v := append(g.requests(slot, g.IntN(8)), Request{Op: OpName(jute.OpCloseSession)})
@@ -183,7 +183,7 @@ func (g *generator) request(slot int) Request {
 		return g.malform(g.setData)
 	case n < 46:
 		return g.malform(g.setACL)
-	case n < 56:
+	case n < 60:
 		return g.multi(slot)
 	default:
 		return g.read()
@@ -274,7 +274,11 @@ func (g *generator) multiRead() []Request {
 		if g.IntN(25) == 0 {
 			op = pick(g, []jute.OpCode{jute.OpExists, jute.OpCheck, jute.OpSetData})
 		}
-		v = append(v, Request{Op: OpName(op), Path: g.path(), Watch: g.IntN(2) == 0})
+		r := Request{Op: OpName(op), Path: g.path(), Watch: g.IntN(2) == 0}
+		if g.IntN(12) == 0 {
+			r.Path = g.denying(jute.PermRead)
+		}
+		v = append(v, r)
 	}
 	return v
 }
@@ -473,12 +477,12 @@ func (g *generator) clash() Request {
 		return g.overQuota()
 	}
 	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open", Version: -1}
-	switch g.IntN(14) {
+	switch g.IntN(15) {
 	case 0, 10:
 		r.Path = pick(g, g.known)
 	case 1, 2, 11, 12:
 		r.Path = g.denying(jute.PermCreate) + "/new"
-	case 3:
+	case 3, 13:
 		r.Path = pick(g, []string{"~//x", "~/.", "~/..", "~/x\x01", "~/\ue000", "rel"})
 	case 4:
 		r.ACL = pick(g, []string{"empty", "bad-world", "bad-digest", "bad-ip", "bad-scheme", "one-bad", "no-scheme"})
@@ -495,6 +499,22 @@ func (g *generator) clash() Request {
 		return r
 	}
 	return g.anyCreate(r)
+}
+
+// denied is a write that an access list forbids.
+func (g *generator) denied() Request {
+	r := Request{Version: -1, ACL: "open"}
+	switch g.IntN(4) {
+	case 0:
+		r.Op, r.Path = OpName(jute.OpCreate), g.denying(jute.PermCreate)+"/new"
+	case 1:
+		r.Op, r.Path = OpName(jute.OpCreate2), g.denying(jute.PermCreate)+"/new"
+	case 2:
+		r.Op, r.Path = OpName(jute.OpDelete), g.denying(jute.PermDelete)+"/new"
+	default:
+		r.Op, r.Path = OpName(jute.OpSetData), g.denying(jute.PermWrite)
+	}
+	return r
 }
 
 // anyCreate makes a create one of the four.
@@ -540,7 +560,10 @@ func (g *generator) multi(slot int) Request {
 	start, careful, fails := g.belief.clone(), g.IntN(2) == 0, false
 	if !careful && g.IntN(3) > 0 {
 		r.Ops, fails = append(r.Ops, g.clash()), true
-		if g.IntN(5) == 0 {
+		switch g.IntN(9) {
+		case 0, 1, 2:
+			r.Ops[0] = g.denied()
+		case 3, 4:
 			r.Ops[0] = Request{Op: OpName(jute.OpCheck), Path: pick(g, []string{"~//x", "rel", "", "~/", g.denying(jute.PermRead)}), Version: -1}
 		}
 	}
@@ -653,7 +676,7 @@ func (g *generator) path() string {
 
 // oddPath is one that some operation refuses, or that has a meaning of its own.
 func (g *generator) oddPath() string {
-	return pick(g, []string{"/", "", "~", "~/", "~//x", "//x", "~/.", "~/./x", "~/a/../b", "~/..", "~/...", "rel", "rel/a", "~/\x00", "~/a\x00b", "\x00", "\x00", "~/b\x00", "~/x\x01", "~/\u007f",
+	return pick(g, []string{"/", "", "~", "~/", "~//x", "//x", "~/.", "~/./x", "~/a/../b", "~/..", "~/...", "rel", "rel/a", "~/\x00", "~/a\x00b", "\x00", "\x00", "~/b\x00", "~/c\x00", "~/x\x01", "~/\u007f",
 		"~/\U0001F600", "~/\ue000", "~/\ufff0", "~/\uffef", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/nothing/here"})
 }
 
