@@ -275,7 +275,7 @@ func (g *generator) multiRead() []Request {
 			op = pick(g, []jute.OpCode{jute.OpExists, jute.OpCheck, jute.OpSetData})
 		}
 		r := Request{Op: OpName(op), Path: g.path(), Watch: g.IntN(2) == 0}
-		if g.IntN(12) == 0 {
+		if g.IntN(8) == 0 {
 			r.Path = g.denying(jute.PermRead)
 		}
 		v = append(v, r)
@@ -477,7 +477,7 @@ func (g *generator) clash() Request {
 		return g.overQuota()
 	}
 	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open", Version: -1}
-	switch g.IntN(15) {
+	switch g.IntN(17) {
 	case 0, 10:
 		r.Path = pick(g, g.known)
 	case 1, 2, 11, 12:
@@ -486,7 +486,7 @@ func (g *generator) clash() Request {
 		r.Path = pick(g, []string{"~//x", "~/.", "~/..", "~/x\x01", "~/\ue000", "rel"})
 	case 4:
 		r.ACL = pick(g, []string{"empty", "bad-world", "bad-digest", "bad-ip", "bad-scheme", "one-bad", "no-scheme"})
-	case 5:
+	case 5, 14, 15:
 		r.Path = g.ephemeral() + "/new"
 	case 6, 7:
 		r.Op, r.Path = OpName(jute.OpSetData), g.denying(jute.PermWrite)
@@ -519,10 +519,10 @@ func (g *generator) denied() Request {
 
 // anyCreate makes a create one of the four.
 func (g *generator) anyCreate(r Request) Request {
-	switch g.IntN(7) {
+	switch g.IntN(8) {
 	case 0, 1:
 		r.Op = OpName(jute.OpCreate2)
-	case 2:
+	case 2, 5:
 		r.Op, r.Flags = OpName(jute.OpCreateContainer), jute.FlagsContainer
 	case 3, 4:
 		r.Op, r.Flags, r.TTL = OpName(jute.OpCreateTTL), jute.FlagsPersistentTTL, 1<<30
@@ -560,7 +560,13 @@ func (g *generator) multi(slot int) Request {
 	start, careful, fails := g.belief.clone(), g.IntN(2) == 0, false
 	if !careful && g.IntN(3) > 0 {
 		r.Ops, fails = append(r.Ops, g.clash()), true
-		switch g.IntN(9) {
+		switch g.IntN(10) {
+		case 5:
+			r.Ops[0] = Request{Op: OpName(jute.OpCreate2), Path: pick(g, []string{"~/.", "rel", "~/new"}), ACL: pick(g, []string{"empty", "open", "bad-ip"})}
+		case 6:
+			if r.Ops[0] = g.overQuota(); r.Ops[0].Op == OpName(jute.OpCreateContainer) {
+				r.Ops[0].Op, r.Ops[0].Flags = OpName(jute.OpCreate), 0
+			}
 		case 0, 1, 2:
 			r.Ops[0] = g.denied()
 		case 3, 4:
