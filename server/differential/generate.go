@@ -183,7 +183,7 @@ func (g *generator) request(slot int) Request {
 		return g.malform(g.setData)
 	case n < 46:
 		return g.malform(g.setACL)
-	case n < 60:
+	case n < 72:
 		return g.multi(slot)
 	default:
 		return g.read()
@@ -254,8 +254,8 @@ func (g *generator) read() Request {
 		r.Cut = 2
 		return r
 	}
-	if op == jute.OpGetAllChildrenNumber && g.IntN(3) == 0 {
-		r.Path = g.denying(jute.PermRead)
+	if (op == jute.OpGetAllChildrenNumber || op == jute.OpGetACL) && g.IntN(2) == 0 {
+		r.Path = g.denying(pick(g, []int32{jute.PermRead, jute.PermRead, jute.PermAdmin}))
 	}
 	return g.malform(func() Request { return r })
 }
@@ -275,7 +275,7 @@ func (g *generator) multiRead() []Request {
 			op = pick(g, []jute.OpCode{jute.OpExists, jute.OpCheck, jute.OpSetData})
 		}
 		r := Request{Op: OpName(op), Path: g.path(), Watch: g.IntN(2) == 0}
-		if g.IntN(8) == 0 {
+		if g.IntN(4) == 0 {
 			r.Path = g.denying(jute.PermRead)
 		}
 		v = append(v, r)
@@ -473,7 +473,7 @@ func (g *generator) setACL() Request {
 
 // clash is a write that is likely to be refused for one of the rarer reasons.
 func (g *generator) clash() Request {
-	if g.quota && g.IntN(2) == 0 {
+	if g.quota && g.IntN(10) < 7 {
 		return g.overQuota()
 	}
 	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open", Version: -1}
