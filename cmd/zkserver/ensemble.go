@@ -190,7 +190,7 @@ func (e *ensemble) start(m *member) error {
 	defer log.Close() // the child has its own
 	cmd := exec.Command(e.exe, m.cfg)
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C reaches us alone; we stop them
+	cmd.SysProcAttr = childAttr()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting server %d: %w", m.id, err)
 	}

@@ -312,6 +312,38 @@ func TestEnsembleCommand(t *testing.T) {
 	}
 }
 
+// TestEnsembleKilled: whoever kills the ensemble command has not left its servers behind.
+func TestEnsembleKilled(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "ensemble", "--servers=1", "--port=23281", "--dir="+t.TempDir())
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out := &lockedBuffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	until(t, "a connect string", func() bool { return strings.Contains(out.String(), "connect ") })
+	_, addr, _ := strings.Cut(out.String(), "connect ")
+	p := &proc{t: t, addr: strings.TrimSpace(strings.SplitN(addr, "\n", 2)[0])}
+	if p.mode() == "" {
+		t.Fatal("nothing serves on " + p.addr)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	until(t, "its server has gone", func() bool { return p.word("ruok") == "" })
+}
+
 // lockedBuffer collects a process's output.
 type lockedBuffer struct {
 	mu  sync.Mutex
