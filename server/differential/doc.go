@@ -21,6 +21,8 @@
 //   - auth among pipelined requests: its answer overtakes, and so does that to an unknown opcode;
 //   - a write pipelined behind closeSession: Apache takes a zxid for it if it reads it before it hangs up (reads are sent;
 //     whether they are answered SESSIONEXPIRED or UNKNOWNSESSION, or not, is passed over);
+//   - a multi in which a null id follows other operations: Apache answers MARSHALLINGERROR but does not take back what it had
+//     prepared, and a write pipelined behind it may count children that there never were;
 //   - setWatches with a null list: Apache has dealt with the lists before it when it fails;
 //   - an attach with a wrong password while the session's connection lives;
 //   - deleteContainer and createSession from a client;

@@ -581,6 +581,9 @@ func (g *generator) multi(slot int) Request {
 				g.belief = was
 				continue
 			}
+			if o.ACL == "no-id" && len(r.Ops) > 0 {
+				o.ACL = "no-scheme" // Apache does not take back what it had prepared
+			}
 			r.Ops = append(r.Ops, o)
 			fails = fails || g.wrong
 			break

@@ -156,6 +156,7 @@ func (p *pair) explain(t *testing.T, prog *differential.Program, r result) strin
 		return fmt.Sprintf("seed %d: %v, errors %v\n%s", prog.Seed, r.diff, r.errs, prog.Script())
 	}
 	if again := p.run(prog); again.diff == nil {
+		*p = *startPair(t)
 		return fmt.Sprintf("seed %d: %v\nbut not when run again\n%s", prog.Seed, r.diff, prog.Script())
 	}
 	small := differential.Shrink(prog, 400, func(q *differential.Program) bool {
