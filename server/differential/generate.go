@@ -254,6 +254,9 @@ func (g *generator) read() Request {
 		r.Cut = 2
 		return r
 	}
+	if op == jute.OpExists && g.IntN(40) == 0 {
+		r.Path += "\x00"
+	}
 	if (op == jute.OpGetAllChildrenNumber || op == jute.OpGetACL) && g.IntN(2) == 0 {
 		r.Path = g.denying(pick(g, []int32{jute.PermRead, jute.PermRead, jute.PermAdmin}))
 	}
@@ -307,7 +310,7 @@ func (g *generator) create(slot int) Request {
 		parent = g.guarded()
 	}
 	r := Request{Op: OpName(jute.OpCreate), ACL: g.acl(), Path: parent + "/" + g.name()}
-	if g.IntN(8) == 0 && len(g.looked) > 0 { // where a watch waits
+	if g.IntN(6) == 0 && len(g.looked) > 0 { // where a watch waits
 		r.Path = pick(g, g.looked)
 		parent = r.Path[:max(0, strings.LastIndex(r.Path, "/"))]
 	}
@@ -473,7 +476,7 @@ func (g *generator) setACL() Request {
 
 // clash is a write that is likely to be refused for one of the rarer reasons.
 func (g *generator) clash() Request {
-	if g.quota && g.IntN(10) < 7 {
+	if g.quota && g.IntN(10) < 8 {
 		return g.overQuota()
 	}
 	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open", Version: -1}
