@@ -2,7 +2,7 @@
 TOOLS = go tool -modfile=tools/go.mod
 SHARED ?= ../shared
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -29,6 +29,8 @@ oracle: build     ## the recorded behaviour of Apache ZooKeeper, against one ser
 	.ci/oracle $(SHARED) bin/zkserver
 clients: build    ## real client libraries while leaders are killed
 	.ci/clients $(SHARED) bin/zkserver
-interop: oracle clients
+differential: build ## random programs against Apache ZooKeeper and this server: make differential SEEDS=700
+	.ci/differential $(SHARED) bin/zkserver $(SEEDS)
+interop: oracle differential clients
 ci:
 	.ci/run
