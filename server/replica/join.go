@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"time"
+
 	"github.com/zkserver/zkserver/election"
 	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/zab"
@@ -282,6 +284,7 @@ func (m *Machine) roleChanged(ev zab.RoleChanged) {
 		m.learner = learner{} // it may be the next one of a leader that has handed over to itself
 		return
 	}
+	m.abandonAt = 0
 	m.settle()
 	m.setServing(false)
 	if m.leaving.asked && !m.leaving.on && m.lead != nil {
@@ -374,7 +377,22 @@ func (m *Machine) stepElection(in election.Input) {
 			m.stepCore(zab.Elected{Leader: b.Decided.Leader})
 		}
 		if b.Abandon != "" {
-			m.stepCore(zab.StepDown{Reason: b.Abandon})
+			m.abandon(b.Abandon)
 		}
+	}
+}
+
+// goodbyeWait is how long a superseded learner waits for its leader's Goodbye.
+const goodbyeWait = 100 * time.Millisecond
+
+// abandon ends the role for the election's reason. News of a later epoch come by another link than the HandOverMark and
+// the Goodbye of a leader that hands over, and may overtake them; without those the fate of this server's forwarded
+// writes is unknown. So a learner whose leader's link is up gives them a moment.
+func (m *Machine) abandon(why zab.Reason) {
+	_, up := m.links[m.leader]
+	if why != zab.ReasonSupersededEpoch || m.lead != nil || !up {
+		m.stepCore(zab.StepDown{Reason: why})
+	} else if m.abandonAt == 0 {
+		m.abandonAt = m.now + goodbyeWait
 	}
 }

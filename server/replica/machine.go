@@ -39,8 +39,9 @@ type Machine struct {
 	elect *election.Core
 	eff   Effects
 
-	now  time.Duration // monotonic, from the last Quantum
-	wall int64         // ms
+	now       time.Duration // monotonic, from the last Quantum
+	abandonAt time.Duration // when a superseded learner stops to wait for its leader's Goodbye; zero: it does not wait
+	wall      int64         // ms
 
 	// What has been issued to the disk, and up to which op it is durable.
 	gen     uint64
@@ -236,6 +237,10 @@ func (m *Machine) quantum(in Quantum) {
 	m.stepElection(election.Quantum{Now: in.Now, Late: in.Late})
 	if m.lead != nil {
 		m.lead.tick(in)
+	}
+	if m.abandonAt != 0 && m.now >= m.abandonAt {
+		m.abandonAt = 0
+		m.stepCore(zab.StepDown{Reason: zab.ReasonSupersededEpoch})
 	}
 	if !m.serving && !m.refusing && m.now-m.idleSince >= m.patience() {
 		m.refusing = true
