@@ -70,7 +70,7 @@ func (w *worker) sameLog(v version) error {
 	for len(want) > 0 {
 		got, missing, err := w.s.ReadLog(after, v.last, 3000)
 		if err != nil || missing || len(got) > len(want) {
-			return fmt.Errorf("read behind %v: %d entries, missing %t, %v", after, len(got), missing, err)
+			return fmt.Errorf("read behind %v: %d entries, missing %t, %w", after, len(got), missing, err)
 		}
 		for i, e := range got {
 			if e.Zxid != want[i].Zxid || !bytes.Equal(e.Data, want[i].Data) {
