@@ -105,7 +105,9 @@ func (p *terminal) expect(want string) {
 		select {
 		case <-p.more:
 		case <-deadline:
-			p.t.Fatalf("never shown: %q; shown was %q", want, rest)
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines say where it waits
+			<-p.ended
+			p.t.Fatalf("never shown: %q; shown was %q\nall of it: %q\nand at the end: %s", want, rest, p.text.String()[:p.seen], p.text.String()[p.seen:])
 		}
 	}
 }
@@ -153,7 +155,9 @@ func TestShell(t *testing.T) {
 	p.keys("get /services/web\r")
 	p.expect("a\\x1bb\r\n") // on a terminal control characters are escaped
 	prompt("5")
-	p.keys("never run\x03")
+	p.keys("never run")
+	p.expect("never run") // until it reads keys itself, Ctrl-C is the terminal's
+	p.keys("\x03")
 	prompt("5")
 	p.keys("addauth digest me:secret\r")
 	prompt("6")
