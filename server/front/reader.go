@@ -140,6 +140,9 @@ func (r *reader) next() (frame []byte, ok bool, err error) {
 	return frame, ok, err
 }
 
+// length is the announced length of the frame that next has refused.
+func (r *reader) length() int32 { return int32(binary.BigEndian.Uint32(r.buf.b[r.start:])) }
+
 // prefix hands bytes to the reader that were read before it was made.
 func (r *reader) prefix(p []byte) {
 	r.buf = r.pool.get()

@@ -85,6 +85,7 @@ func (z *zkConn) run() (reason session.Reason, more bool) {
 		for n < runFrames && k == kindRequest {
 			f, ok, err := z.rd.next()
 			if err != nil {
+				z.tooLong()
 				k = kindBroken
 				break
 			}
@@ -115,6 +116,14 @@ func (z *zkConn) run() (reason session.Reason, more bool) {
 		if n < runFrames {
 			return "", true
 		}
+	}
+}
+
+// tooLong logs once in a while why a client loses its connection again and again.
+func (z *zkConn) tooLong() {
+	if z.f.noise.allow("length") {
+		z.f.log.Warn().Str("client", z.sess.Name()).Int32("length", z.rd.length()).Int("limit", z.rd.limit).
+			Msg("a request is longer than jute.maxbuffer; closed its connection")
 	}
 }
 
