@@ -146,6 +146,7 @@ func (a *applier) apply() {
 				continue // handed over before (interleavings 3)
 			}
 			a.one(t)
+			r.applied.Store(t.Zxid) // before anybody can be told of it
 			own := t.Origin.Seq != 0 && t.Origin.Instance == uint64(r.process) && t.Origin.Server == uint64(r.opts.Self)
 			r.hub.Applied(r.tree, &a.out, own)
 			if own {
@@ -157,7 +158,6 @@ func (a *applier) apply() {
 			}
 		}
 		z := r.tree.Applied()
-		r.applied.Store(z)
 		r.mu.Unlock()
 		txns = txns[n:]
 		a.txnCount.Add(uint64(n))

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkserver/zkserver/server/session"
+	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
 
@@ -116,6 +117,46 @@ func TestSessionExpires(t *testing.T) {
 		t.Fatalf("expired after %v", d)
 	}
 	w.release()
+	if err := x.end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStatusHoldsAtItsZxid: an answer is behind what the status says is applied, and what it says of the tree is that of
+// its zxid, however the applier goes on meanwhile.
+func TestStatusHoldsAtItsZxid(t *testing.T) {
+	x := start(t, 1, 1, vfs.NewMem(), nil)
+	x.serving()
+	k := x.connect(session.Attach{})
+	k.must(createReq("/a", "", 0))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { // ends with stop
+		defer close(done)
+		sums := map[zab.Zxid]znode.Digests{}
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			s := x.r.Status()
+			if was, ok := sums[s.Applied]; ok && was != s.Digests {
+				t.Errorf("two digests at %s", s.Applied)
+				return
+			}
+			sums[s.Applied] = s.Digests
+		}
+	}()
+	for i := range 400 {
+		l := k.must(setReq("/a", fmt.Sprint(i)))
+		if at, s := x.r.LastApplied(), x.r.Status().Applied; at < l.Zxid || int64(s) < l.Zxid {
+			t.Errorf("answered at %#x, applied %#x, status %#x", l.Zxid, at, s)
+			break
+		}
+	}
+	close(stop)
+	<-done
+	k.release()
 	if err := x.end(); err != nil {
 		t.Fatal(err)
 	}

@@ -37,12 +37,13 @@ type Status struct {
 	Uptime           time.Duration
 }
 
-// Status returns the present status. The part that belongs to the loop is up to 100 ms old.
+// Status returns the present status. The part that belongs to the loop is up to 100 ms old; what is said of the tree holds
+// at Applied.
 func (r *Replica) Status() Status {
 	s := *r.status.Load()
-	s.Applied = zab.Zxid(r.applied.Load())
 	s.Txns, s.DigestMismatches = r.applier.txnCount.Load(), r.applier.mismatches.Load()
 	t := r.RLock()
+	s.Applied = zab.Zxid(t.Applied())
 	s.Digests, s.Nodes, s.DataSize = t.Digests(), t.NodeCount(), t.ApproximateDataSize()
 	s.Ephemerals, s.Sessions = t.EphemeralCount(), t.SessionCount()
 	r.RUnlock()
