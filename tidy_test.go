@@ -40,12 +40,15 @@ var arrows = map[string][]string{
 	"server/replica":      {"zab", "election", "znode", "server/peer", "server/session", "server/store", "server/transport"},
 	"server/differential": {"proto/jute"},
 
-	"server/front":      {"znode", "server/session", "proto/jute"},
-	"server/front/grpc": {"znode", "server/session", "proto/zk/v1"},
-	"server":            {"zab", "znode", "server/config", "server/front", "server/front/grpc", "server/replica", "server/session", "server/store", "server/transport"},
-	"client":            {"proto/jute", "proto/zk/v1"},
-	"cmd/zkserver":      {"server", "server/config"},
-	"cmd/zkcli":         {"client"},
+	"server/front":        {"znode", "server/session", "proto/jute"},
+	"server/front/grpc":   {"znode", "server/session", "proto/zk/v1"},
+	"server":              {"zab", "znode", "server/config", "server/front", "server/front/grpc", "server/replica", "server/session", "server/store", "server/transport"},
+	"server/sim/mutation": {},
+	"server/sim/explore":  {"zab", "election"},
+
+	"client":       {"proto/jute", "proto/zk/v1"},
+	"cmd/zkserver": {"server", "server/config"},
+	"cmd/zkcli":    {"client"},
 }
 
 // pureDirs and pureFiles must be deterministic: no clock, lock, goroutine, I/O or logger.
