@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zkserver/zkserver/server/session"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
@@ -24,17 +23,17 @@ type applier struct {
 	queue *queue[work]
 	rest  sync.Mutex // held while it works; a snapshot install takes it
 
-	out     znode.Applied
-	txns    []*znode.Txn
-	syncs   []Synced // in the order asked; indexes ascend
-	own     []uint64
-	created []Created
+	step ApplyStep
+	txns []*znode.Txn
 
 	mismatches atomic.Uint64
 	txnCount   atomic.Uint64
 }
 
-func (a *applier) init(r *Replica) { a.r, a.queue = r, newQueue[work]() }
+func (a *applier) init(r *Replica) {
+	a.r, a.queue = r, newQueue[work]()
+	a.step = ApplyStep{Self: r.opts.Self, Process: r.process, Hub: r.hub, Dirty: &r.state.dirty}
+}
 
 func (a *applier) run() {
 	for {
@@ -114,22 +113,10 @@ func (a *applier) replay(after, upto zab.Zxid) error {
 
 // decode fills txns, before any lock is taken.
 func (a *applier) decode(es []zab.Entry) error {
+	var err error
 	clear(a.txns)
-	a.txns = a.txns[:0]
-	for i := range es {
-		t, ok := es[i].Value.(*znode.Txn)
-		if !ok {
-			var err error
-			if t, err = znode.DecodeTxn(es[i].Data); err != nil {
-				return fmt.Errorf("transaction %s: %w", es[i].Zxid, err)
-			}
-		}
-		if zab.Zxid(t.Zxid) != es[i].Zxid {
-			return fmt.Errorf("transaction %s says it is %#x", es[i].Zxid, t.Zxid)
-		}
-		a.txns = append(a.txns, t)
-	}
-	return nil
+	a.txns, err = DecodeTxns(a.txns[:0], es)
+	return err
 }
 
 // apply applies txns: in runs of at most the lock budget, each followed by a flush and a report to the loop.
@@ -147,12 +134,7 @@ func (a *applier) apply() {
 			}
 			a.one(t)
 			r.applied.Store(t.Zxid) // before anybody can be told of it
-			own := t.Origin.Seq != 0 && t.Origin.Instance == uint64(r.process) && t.Origin.Server == uint64(r.opts.Self)
-			r.hub.Applied(r.tree, &a.out, own)
-			if own {
-				a.note(t)
-			}
-			a.releaseSyncs()
+			a.step.Serve(r.tree, t)
 			if n%8 == 0 && time.Since(start) > lockBudget || r.state.dirty.over() {
 				break
 			}
@@ -162,8 +144,7 @@ func (a *applier) apply() {
 		txns = txns[n:]
 		a.txnCount.Add(uint64(n))
 		r.hub.Flush()
-		r.inbox.push(Applied{Zxid: zab.Zxid(z), Own: a.own, Created: a.created})
-		a.own, a.created = nil, nil
+		r.inbox.push(a.step.Report(zab.Zxid(z)))
 		r.state.nudge()
 	}
 }
@@ -171,35 +152,12 @@ func (a *applier) apply() {
 // one applies a transaction and notes what it changed.
 func (a *applier) one(t *znode.Txn) {
 	r := a.r
-	r.tree.Apply(t, &a.out)
-	if a.out.DigestMismatch {
+	a.step.Apply(r.tree, t)
+	if a.step.Out.DigestMismatch {
 		if a.mismatches.Add(1)%1000 == 1 { // all that follow differ too
 			r.log.Error().Str("zxid", zab.Zxid(t.Zxid).String()).
 				Msg("digest mismatch: this server's tree differs from the leader's; stop it, remove its data and let it synchronize anew")
 		}
-	}
-	r.state.dirty.add(t, &a.out)
-}
-
-// note remembers an own request for the report to the loop.
-func (a *applier) note(t *znode.Txn) {
-	a.own = append(a.own, t.Origin.Seq)
-	if t.Type == znode.OpCreateSession && !t.Failed() {
-		a.created = append(a.created, Created{Conn: t.Origin.Conn, Session: znode.Session{
-			ID: t.Session, Timeout: t.Timeout, Password: t.Password, Ticket: t.Ticket,
-		}})
-	}
-}
-
-// releaseSyncs completes syncs whose index is applied, before the next transaction.
-func (a *applier) releaseSyncs() {
-	n := 0
-	for n < len(a.syncs) && int64(a.syncs[n].Index) <= a.r.tree.Applied() {
-		a.r.hub.CompleteEmpty(a.r.tree, a.syncs[n].Conn, a.syncs[n].Seq)
-		n++
-	}
-	if n > 0 {
-		a.syncs = append(a.syncs[:0], a.syncs[n:]...)
 	}
 }
 
@@ -207,17 +165,7 @@ func (a *applier) releaseSyncs() {
 func (a *applier) answer(answers []Answer) {
 	r := a.r
 	r.mu.Lock()
-	for _, x := range answers {
-		switch x := x.(type) {
-		case Attached:
-			r.hub.Attached(x.Conn, session.AttachResult{
-				OK: x.Valid, Session: x.Session, Password: x.Password, Timeout: x.Timeout, Ticket: x.Ticket,
-			})
-		case Synced:
-			a.syncs = append(a.syncs, x)
-		}
-	}
-	a.releaseSyncs()
+	a.step.Answer(r.tree, answers)
 	r.mu.Unlock()
 	r.hub.Flush()
 }

@@ -68,6 +68,15 @@ func (r *Replica) DialFailed(p zab.ServerID, refused bool) {
 // Messages queues what a frame carried; forwarded requests are decoded here, off the loop. One that does not decode
 // ends the link: its sender is not one of us.
 func (r *Replica) Messages(l zab.Link, msgs []peer.Message) {
+	if err := DecodeForwards(msgs); err != nil {
+		r.links.Cut(l, zab.ReasonBadMessage, err.Error())
+		return
+	}
+	r.inbox.push(Received{Link: l, Msgs: msgs})
+}
+
+// DecodeForwards puts a Forwarded in the place of each peer.Forward.
+func DecodeForwards(msgs []peer.Message) error {
 	for i, m := range msgs {
 		f, ok := m.(*peer.Forward)
 		if !ok {
@@ -75,8 +84,7 @@ func (r *Replica) Messages(l zab.Link, msgs []peer.Message) {
 		}
 		req, err := znode.DecodeRequest(f.Request)
 		if err != nil {
-			r.links.Cut(l, zab.ReasonBadMessage, err.Error())
-			return
+			return err
 		}
 		req.Ticket = nodeTicket(f.Ticket)
 		req.Origin = znode.Origin{
@@ -84,7 +92,7 @@ func (r *Replica) Messages(l zab.Link, msgs []peer.Message) {
 		}
 		msgs[i] = &Forwarded{Request: req}
 	}
-	r.inbox.push(Received{Link: l, Msgs: msgs})
+	return nil
 }
 
 // SnapshotStart opens the place where a snapshot that comes in is written.

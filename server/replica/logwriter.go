@@ -123,7 +123,7 @@ func (w *logWriter) install(ops []zab.PersistOp) error {
 	}
 	r.mu.Lock()
 	r.tree = t
-	r.state.dirty.reset()
+	r.state.dirty.Reset()
 	r.mu.Unlock()
 	r.applied.Store(t.Applied())
 	r.inbox.push(Applied{Zxid: zab.Zxid(t.Applied())})

@@ -240,7 +240,7 @@ func (h *history) heal() {
 		s.run(100)
 		if c.session == 0 {
 			for _, x := range s.nodes {
-				s.printf("s%d: %+v", x.id, x.m.status().Zab)
+				s.printf("s%d: %+v", x.id, x.m.Status().Zab)
 			}
 			h.fail("server %d gives no session after healing", id)
 		}

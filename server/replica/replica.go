@@ -202,7 +202,7 @@ func (r *Replica) tick() {
 	t := time.NewTicker(zab.QuantumLength)
 	defer t.Stop()
 	last := time.Since(r.born)
-	watch := syncWatch{limit: cmp.Or(r.opts.Zab.SyncLimit, defaultSyncLimit)}
+	watch := SyncWatch{Limit: cmp.Or(r.opts.Zab.SyncLimit, defaultSyncLimit)}
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -215,7 +215,7 @@ func (r *Replica) tick() {
 			if r.single {
 				continue
 			}
-			if took, begins := watch.look(r.store.Syncing(), late); begins {
+			if took, begins := watch.Look(r.store.Syncing(), late); begins {
 				r.log.Error().Dur("for", took).Msg("a sync of the log does not end; as leader this server steps down")
 				r.inbox.push(DiskStuck{})
 			}

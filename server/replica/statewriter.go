@@ -7,54 +7,12 @@ import (
 
 	"github.com/zkserver/zkserver/server/store"
 	"github.com/zkserver/zkserver/zab"
-	"github.com/zkserver/zkserver/znode"
 )
-
-// dirty is what has changed in the tree since the state writer last copied. It is changed under the tree's write lock
-// and copied under its read lock.
-type dirty struct {
-	paths    map[string]bool // whether the data changed too
-	sessions map[int64]struct{}
-	bytes    int
-	changed  bool
-	size     atomic.Int64 // paths and sessions, for the applier without the lock
-	weight   atomic.Int64 // bytes likewise
-}
-
-func (d *dirty) reset() {
-	d.paths, d.sessions, d.bytes, d.changed = map[string]bool{}, map[int64]struct{}{}, 0, false
-	d.size.Store(0)
-	d.weight.Store(0)
-}
-
-// add notes what a transaction changed.
-func (d *dirty) add(t *znode.Txn, a *znode.Applied) {
-	d.changed = true
-	for i := range a.Changes {
-		c := &a.Changes[i]
-		if data, ok := d.paths[c.Path]; !ok || c.Data && !data {
-			d.paths[c.Path] = c.Data
-		}
-	}
-	for _, id := range a.Sessions {
-		d.sessions[id] = struct{}{}
-	}
-	d.bytes += len(t.Op.Data)
-	for i := range t.Multi {
-		d.bytes += len(t.Multi[i].Data)
-	}
-	d.size.Store(int64(len(d.paths) + len(d.sessions)))
-	d.weight.Store(int64(d.bytes))
-}
-
-// due reports whether the state writer should copy now; over, that the applier must wait for it.
-func (d *dirty) due() bool  { return d.size.Load() >= dirtyPaths || d.weight.Load() >= dirtyBytes }
-func (d *dirty) over() bool { return d.size.Load() >= 2*dirtyPaths || d.weight.Load() >= 2*dirtyBytes }
 
 // stateWriter writes the applied state behind the applier's back: from copies, never ahead of the durable log.
 type stateWriter struct {
 	r     *Replica
-	dirty dirty
+	dirty Dirty
 	rest  sync.Mutex // held while it copies or writes; a snapshot install takes it
 	bell  chan struct{}
 	room  chan struct{}
@@ -70,7 +28,7 @@ type stateWriter struct {
 func (s *stateWriter) init(r *Replica) {
 	s.r, s.bell, s.room = r, make(chan struct{}, 1), make(chan struct{}, 1)
 	s.cond.L = &s.mu
-	s.dirty.reset()
+	s.dirty.Reset()
 }
 
 func (s *stateWriter) run() {
@@ -151,24 +109,10 @@ func (s *stateWriter) write() error {
 func (s *stateWriter) copy() *store.StateBatch {
 	s.r.mu.RLock()
 	defer s.r.mu.RUnlock()
-	d, t := &s.dirty, s.r.tree
-	if !d.changed {
+	b := s.dirty.Copy(s.r.tree)
+	if b == nil {
 		return nil
 	}
-	b := &store.StateBatch{Applied: zab.Zxid(t.Applied()), Digests: t.Digests()}
-	b.Nodes = make([]store.StateNode, 0, len(d.paths))
-	for path, data := range d.paths {
-		rec, ok := t.Record(path)
-		b.Nodes = append(b.Nodes, store.StateNode{Path: path, Deleted: !ok, Record: rec, DataToo: data})
-	}
-	for id := range d.sessions {
-		if ses, ok := t.Session(id); ok {
-			b.Sessions = append(b.Sessions, ses)
-		} else {
-			b.EndedSessions = append(b.EndedSessions, id)
-		}
-	}
-	d.reset()
 	select {
 	case s.room <- struct{}{}:
 	default:

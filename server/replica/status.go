@@ -54,7 +54,7 @@ func (r *Replica) Status() Status {
 
 // publish is called by the loop.
 func (r *Replica) publish() {
-	s := r.machine.status()
+	s := r.machine.Status()
 	s.Single = r.single
 	if !s.Serving || s.Role != zab.Leading {
 		r.leadingSince = time.Time{}
@@ -96,7 +96,8 @@ func ids(in []zab.ServerID) []uint64 {
 	return out
 }
 
-func (m *Machine) status() Status {
+// Status is the loop's part of Status.
+func (m *Machine) Status() Status {
 	return Status{
 		Zab: m.core.Status(), Role: m.role, Serving: m.serving, Leader: m.leader, Epoch: m.epoch,
 		Delivered: m.delivered, Applied: m.applied,

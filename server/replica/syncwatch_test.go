@@ -20,9 +20,9 @@ func TestSyncWatch(t *testing.T) {
 		"a pause long before":   {[][2]time.Duration{{5 * ms, 0}, {3000 * ms, 2985 * ms}, {5 * ms, 0}, {1200 * ms, 0}}, 3},
 		"late, with no sync on": {[][2]time.Duration{{0, 5000 * ms}, {10 * ms, 0}, {1100 * ms, 0}}, 2},
 	} {
-		w, found := syncWatch{limit: time.Second}, -1
+		w, found := SyncWatch{Limit: time.Second}, -1
 		for i, l := range c.looks {
-			if _, begins := w.look(l[0], l[1]); begins && found < 0 {
+			if _, begins := w.Look(l[0], l[1]); begins && found < 0 {
 				found = i
 			}
 		}
