@@ -18,9 +18,15 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		main()
+		program()
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){"zkcli": main})
+	testscript.Main(leakChecked{m}, map[string]func(){"zkcli": program})
+}
+
+// program is zkcli as it is, but for its patience with a busy machine.
+func program() {
+	connectWait = time.Minute
+	main()
 }
 
 // leakChecked fails the tests when a goroutine outlives them.
@@ -68,14 +74,14 @@ func TestScripts(t *testing.T) {
 
 // prepare makes the script's node, and removes it afterwards.
 func prepare(env *testscript.Env, server, base string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := client.Dial(ctx, server, client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte("super:test")}}})
 	if err != nil {
 		return err
 	}
 	env.Defer(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		s := &session{p: &printer{out: os.Stdout, err: os.Stderr}, progress: func() {}}
 		if _, err := s.deleteTree(ctx, c, base, 100); err != nil {

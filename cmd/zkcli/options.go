@@ -20,8 +20,8 @@ type options struct {
 	help       bool
 }
 
-// connectWait is how long a command waits for a connection, unless -waitforconnection asks for the session's timeout.
-const connectWait = 5 * time.Second
+// connectWait is how long a command waits for a connection, unless -waitforconnection asks for the session's timeout. Tests make it longer.
+var connectWait = 5 * time.Second
 
 const optionsHelp = `usage: zkcli [options] [command [arguments]]
 

@@ -92,7 +92,7 @@ func (p *terminal) read() {
 // expect waits until want is shown behind what was expected before.
 func (p *terminal) expect(want string) {
 	p.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		p.mu.Lock()
 		rest := p.text.String()[p.seen:]
@@ -209,7 +209,7 @@ func TestShellInterrupt(t *testing.T) {
 	start := time.Now()
 	p.keys("\x03")
 	p.expect("(CLOSED) 1] ")
-	if d := time.Since(start); d > 4*time.Second { // without Ctrl-C it waits five
+	if d := time.Since(start); d > 20*time.Second { // without Ctrl-C it waits thirty
 		t.Errorf("Ctrl-C took %s", d)
 	}
 	p.keys("connect " + server + "\r")

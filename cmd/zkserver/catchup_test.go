@@ -29,7 +29,7 @@ func write(t *testing.T, p *proc, path string, n int) {
 			t.Fatal(err)
 		}
 		for range k {
-			if f, err := c.recv(20 * time.Second); err != nil || f.header.Err != 0 {
+			if f, err := c.recv(patience); err != nil || f.header.Err != 0 {
 				t.Fatal(f.header.Err, err)
 			}
 		}

@@ -54,7 +54,7 @@ func crashRound(t *testing.T, n int, addr string, kill func()) round {
 	var at <-chan time.Time
 	killed := make(chan struct{})
 	for {
-		f, err := c.recv(20 * time.Second)
+		f, err := c.recv(patience)
 		if err != nil {
 			break
 		}

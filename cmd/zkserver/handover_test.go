@@ -72,7 +72,7 @@ func handOver(t *testing.T, ps []*proc, k, clients, run int) time.Duration {
 					return
 				}
 				for j := range 3 * run {
-					f, err := c.recv(20 * time.Second)
+					f, err := c.recv(patience)
 					if err != nil || f.header.Err != 0 {
 						t.Errorf("round %d, client %d on server %d: answer %d: %v %v", k, i, p.id, j, f.header.Err, err)
 						return

@@ -66,7 +66,7 @@ func TestPipelinedReadsSeeWhatWasSentBefore(t *testing.T) {
 		}()
 		for i := range n {
 			for _, op := range []jute.OpCode{jute.OpSetData, jute.OpGetData} {
-				f, err := c.recv(30 * time.Second)
+				f, err := c.recv(patience)
 				if err != nil || f.header.Err != 0 {
 					t.Fatalf("%s: %v %d: %v %v", mode, op, i, f.header.Err, err)
 				}
@@ -118,7 +118,7 @@ func TestEventsPrecedeResults(t *testing.T) {
 					return
 				}
 				for range 16 {
-					if _, err := c.recv(20 * time.Second); err != nil {
+					if _, err := c.recv(patience); err != nil {
 						return
 					}
 				}
@@ -152,7 +152,7 @@ func watchedReads(t *testing.T, p *proc, nodes, want int) (results, events int) 
 	}
 	sendRun(0, pipeline)
 	for results < want || events < want/50 {
-		f, err := c.recv(20 * time.Second)
+		f, err := c.recv(patience)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,7 +106,7 @@ func (r *rawConn) events() map[string]int {
 	}
 	got := map[string]int{}
 	for {
-		f, err := r.recv(10 * time.Second)
+		f, err := r.recv(patience)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func watchStorm(t *testing.T, ps []*proc) {
 			t.Fatal(err)
 		}
 		for range each {
-			if f, err := c.recv(10 * time.Second); err != nil || f.header.Err != 0 {
+			if f, err := c.recv(patience); err != nil || f.header.Err != 0 {
 				t.Fatal(f.header.Err, err)
 			}
 		}
@@ -277,7 +277,7 @@ func watchStorm(t *testing.T, ps []*proc) {
 	})
 	mustDial(t, p.addr, 20*time.Second).must(jute.OpCreate, create("/storm/new", ""), nil)
 	for i, c := range conns {
-		f, err := c.recv(20 * time.Second)
+		f, err := c.recv(patience)
 		if err != nil || f.event == nil || f.event.Type != 4 || f.event.Path.Value != "/storm" {
 			t.Fatalf("session %d: %+v %v", i, f, err)
 		}
@@ -365,7 +365,7 @@ func deadWatches(t *testing.T, ps []*proc) {
 			t.Fatal(err)
 		}
 		for range 10 {
-			if _, err := c.recv(10 * time.Second); err != nil {
+			if _, err := c.recv(patience); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -44,7 +44,7 @@ func dialRaw(t testing.TB, addr string, timeout time.Duration, old *rawConn) (*r
 	if old != nil {
 		req.SessionID, req.Passwd = old.session, old.passwd
 	}
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	b, at := jute.BeginFrame(nil)
 	if _, err := c.Write(jute.EndFrame(req.Append(b), at)); err != nil {
 		c.Close()
@@ -137,7 +137,7 @@ func (r *rawConn) call(op jute.OpCode, rec, resp jute.Record) (jute.ReplyHeader,
 		return jute.ReplyHeader{}, err
 	}
 	for {
-		f, err := r.recv(10 * time.Second)
+		f, err := r.recv(patience)
 		if err != nil {
 			return jute.ReplyHeader{}, err
 		}

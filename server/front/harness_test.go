@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // wait is how long a test waits for what must come.
-const wait = 10 * time.Second
+const wait = time.Minute
 
 type fakeStatus struct{ b *sessiontest.Backend }
 

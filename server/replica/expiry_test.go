@@ -24,7 +24,7 @@ func TestExpiries(t *testing.T) {
 	if err := x.end(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
 	if list, known := x.r.Expiries(ctx); known || ctx.Err() != nil {
 		t.Errorf("after the end: %+v, %v", list, ctx.Err())

@@ -20,7 +20,7 @@ import (
 )
 
 // wait is how long a test waits for what must happen.
-const wait = 20 * time.Second
+const wait = time.Minute
 
 // lineWire encodes replies and events as lines of JSON.
 type lineWire struct{}

@@ -126,7 +126,7 @@ func (r *rig) open(w session.Wire, s session.Sink, a session.Attach) *session.Co
 
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain for " + what)
@@ -139,7 +139,7 @@ func ended(c *session.Conn) bool {
 	select {
 	case <-c.Done():
 		return true
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		return false
 	}
 }

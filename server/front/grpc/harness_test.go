@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // wait is how long a test waits for what must come.
-const wait = 10 * time.Second
+const wait = time.Minute
 
 // server is the gRPC front on a real session layer, over a backend that applies by itself.
 type server struct {
