@@ -1,8 +1,9 @@
 # Every target is a line or two; `make ci` is what CI runs.
 TOOLS = go tool -modfile=tools/go.mod
 SHARED ?= ../shared
+HARNESSES = curator java-client c-client node kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential harnesses $(HARNESSES) ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -31,6 +32,10 @@ clients: build    ## real client libraries while leaders are killed
 	.ci/clients $(SHARED) bin/zkserver
 differential: build ## random programs against Apache ZooKeeper and this server: make differential SEEDS=700
 	.ci/differential $(SHARED) bin/zkserver $(SEEDS)
-interop: oracle differential clients
+harnesses: build ## programs and suites that others wrote, against one server and three; $(HARNESSES) are targets too
+	.ci/interop $(SHARED) bin/zkserver
+$(HARNESSES): build
+	.ci/interop $(SHARED) bin/zkserver $@
+interop: oracle differential clients harnesses
 ci:
 	.ci/run
