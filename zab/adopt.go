@@ -12,7 +12,7 @@ func (c *Core) onSyncBegin(m *SyncBegin) {
 		c.broken(ReasonBadMessage, "SyncBegin out of place")
 		return
 	}
-	l.progress = c.now
+	l.progress = c.awake
 	switch m.Mode {
 	case SyncDiff:
 		l.state = catchingUp
@@ -62,7 +62,7 @@ func (c *Core) onSnapshotReceived(in SnapshotReceived) {
 		return
 	}
 	m := l.snapshot
-	l.snapshot, l.arrived, l.state, l.progress = nil, nil, catchingUp, c.now
+	l.snapshot, l.arrived, l.state, l.progress = nil, nil, catchingUp, c.awake
 	c.ack(c.install(in.Dir, m.Snapshot, m.TruncateTo, m.Epochs))
 	held := l.held
 	l.held, l.heldSize = nil, 0
@@ -107,7 +107,7 @@ func (c *Core) onAppend(m *Append) {
 		c.broken(ReasonGap, "behind %v, log end %v", m.Prev, c.last)
 		return
 	}
-	l.progress = c.now
+	l.progress = c.awake
 	if n := len(m.Entries); n > 0 {
 		if m.Entries[n-1].Zxid.Epoch() > c.epoch {
 			c.broken(ReasonBadMessage, "entry %v in epoch %d", m.Entries[n-1].Zxid, c.epoch)
@@ -165,7 +165,7 @@ func (c *Core) onNewLeader(m *NewLeader) {
 	if c.hard.Current < c.epoch || stamp != 0 {
 		c.setHard(HardState{Accepted: c.hard.Accepted, Current: c.epoch}, stamp)
 	}
-	l.state, l.progress = complete, c.now
+	l.state, l.progress = complete, c.awake
 	c.sendWhen(c.seq, c.peer(c.leader).link, &AckNewLeader{Epoch: c.epoch, HistoryEnd: m.HistoryEnd})
 }
 
@@ -182,6 +182,6 @@ func (c *Core) onUpToDate(m *UpToDate) {
 	if c.learn != l {
 		return
 	}
-	l.state, l.target, l.progress = upToDate, c.committed, c.now
+	l.state, l.target, l.progress = upToDate, c.committed, c.awake
 	c.serveWhenApplied()
 }

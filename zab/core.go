@@ -51,7 +51,8 @@ type Core struct {
 	learn   *learning
 	readID  uint64
 
-	now   time.Duration
+	now   time.Duration // monotonic
+	awake time.Duration // what of it this process was running: by it others are judged
 	batch Batch
 	told  told // what the last batch said
 	stats stats
@@ -196,7 +197,7 @@ func (c *Core) receive(l Link, m Message) {
 	if p == nil || !p.up || p.link != l {
 		return // R11: a stranger, or a link that was replaced
 	}
-	p.heard = c.now
+	p.heard = c.awake
 	switch m := m.(type) {
 	case *LearnerInfo:
 		c.onLearnerInfo(p, m)
@@ -223,7 +224,7 @@ func (c *Core) linkUp(l Link) {
 		}
 		c.linkDown(p.link)
 	}
-	p.link, p.up, p.heard = l, true, c.now
+	p.link, p.up, p.heard = l, true, c.awake
 	if c.learn != nil && p.id == c.leader {
 		c.greet(p)
 	}

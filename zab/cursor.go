@@ -140,7 +140,7 @@ func (c *Core) pump(x *learner) {
 // so nobody is cut or refused before.
 func (c *Core) beginSync(x *learner) {
 	p := planSync(extent{base: c.base, last: c.last, delivered: c.delivered, epochs: c.epochs}, x.has)
-	x.plan, x.progress = p, c.now
+	x.plan, x.progress = p, c.awake
 	if p.alarm {
 		c.event(Alarm{Peer: x.id, Reason: ReasonTables, Detail: fmt.Sprintf("its history %v, ours %v", x.has.epochs, c.epochs)})
 	}
@@ -189,7 +189,7 @@ func (c *Core) stream(x *learner) {
 
 func (c *Core) sendRun(x *learner, entries []Entry, bytes int) {
 	if len(x.sent) == 0 {
-		x.progress = c.now // it had nothing to do until now
+		x.progress = c.awake // it had nothing to do until now
 	}
 	prev, last := x.cursor, entries[len(entries)-1].Zxid
 	x.cursor = last
@@ -251,7 +251,7 @@ func (c *Core) mayMark(x *learner) bool {
 }
 
 func (c *Core) markEnd(x *learner) {
-	x.marked, x.markedAt, x.progress = true, c.now, c.now
+	x.marked, x.markedAt, x.progress = true, c.now, c.awake
 	c.ping(x) // its pong comes before AckNewLeader, so UpToDate can bring the serving lease along
 	c.send(x.link, &NewLeader{
 		Epoch: c.epoch, HistoryEnd: c.lead.historyEnd, Epochs: c.epochs.upTo(c.lead.historyEnd), Ensemble: c.lead.ensemble,
@@ -272,7 +272,7 @@ func (c *Core) onSnapshotReady(in SnapshotReady) {
 		return
 	}
 	common := x.plan.common
-	x.state, x.progress = sendingSnapshot, c.now
+	x.state, x.progress = sendingSnapshot, c.awake
 	x.cursor, x.acked = max(in.Zxid, common), in.Zxid
 	c.stats.snapshots++
 	c.send(x.link, &SyncBegin{
@@ -293,18 +293,18 @@ func (c *Core) onSnapshotSent(in SnapshotSent) {
 		c.cut(x.link, ReasonNoProgress, "snapshot")
 		return
 	}
-	x.state, x.progress = streaming, c.now
+	x.state, x.progress = streaming, c.awake
 }
 
 func (c *Core) onSnapshotProgress(link Link) {
 	switch {
 	case c.lead != nil:
 		if x := c.learner(link.Peer); x != nil && x.link == link {
-			x.progress = c.now
-			c.lead.progress = c.now
+			x.progress = c.awake
+			c.lead.progress = c.awake
 		}
 	case c.learn != nil && link.Peer == c.leader:
-		c.learn.progress = c.now
+		c.learn.progress = c.awake
 	}
 }
 

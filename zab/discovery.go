@@ -44,7 +44,7 @@ func (c *Core) admit(p *peerState) {
 	info := *p.info
 	m, _ := c.member(p.id)
 	x := &learner{
-		id: p.id, link: p.link, info: info, state: greeted, progress: c.now, begun: l.pingSeq,
+		id: p.id, link: p.link, info: info, state: greeted, progress: c.awake, begun: l.pingSeq,
 		observer: info.Observer || m.Observer,
 	}
 	own := info.Ensemble != 0 && info.Ensemble == l.ensemble
@@ -110,7 +110,7 @@ func (c *Core) discover() {
 	}
 	assert(top < MaxEpoch, "epoch %d was admitted", top)
 	c.epoch = top + 1
-	l.phase, l.progress = promising, c.now
+	l.phase, l.progress = promising, c.awake
 	if l.ensemble == 0 {
 		for l.ensemble == 0 {
 			l.ensemble = ID(c.rand.Uint64())
@@ -165,7 +165,7 @@ func (c *Core) onAckEpoch(x *learner, m *AckEpoch) {
 		c.violation(x, ReasonBadMessage, "AckEpoch does not hold together")
 		return
 	}
-	x.state, x.progress = promised, c.now
+	x.state, x.progress = promised, c.awake
 	x.has = extent{base: m.Base, last: m.Last, delivered: m.Delivered, epochs: m.Epochs, needSnap: m.NeedSnap}
 	// Equal histories are as good as each other, whatever epochs they were held under.
 	ahead := summary{m.Current, m.Last}.ahead(c.lead.startEnd) && !sameHistory(c.epochs, m.Epochs)
@@ -198,7 +198,7 @@ func (c *Core) countPromises() {
 	}) {
 		return
 	}
-	l.phase, l.progress = syncing, c.now
+	l.phase, l.progress = syncing, c.awake
 	l.historyEnd = c.last
 	assert(c.durable.last == c.last, "initial history %v is not durable: %v", c.last, c.durable.last)
 	var stamp ID

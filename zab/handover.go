@@ -24,7 +24,7 @@ func (c *Core) handOver(to ServerID) {
 		c.event(HandOverGivenUp{})
 		return
 	}
-	l.handing = &handing{to: to, deadline: c.now + c.opts.HandOverLimit}
+	l.handing = &handing{to: to, deadline: c.awake + c.opts.HandOverLimit}
 }
 
 func (c *Core) mayTakeOver(x *learner) bool {

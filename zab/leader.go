@@ -76,10 +76,10 @@ type vote struct {
 
 func (c *Core) beginLeading() {
 	c.role, c.epoch = Leading, 0
-	l := &leadership{startEnd: summary{c.hard.Current, c.last}, progress: c.now, ensemble: c.ensemble}
+	l := &leadership{startEnd: summary{c.hard.Current, c.last}, progress: c.awake, ensemble: c.ensemble}
 	c.lead = l
 	for _, id := range c.verifier.Voters() {
-		l.known = append(l.known, heardVoter{id: id, at: c.now})
+		l.known = append(l.known, heardVoter{id: id, at: c.awake})
 	}
 	c.event(RoleChanged{Role: Leading, Leader: c.self})
 	switch {
@@ -128,7 +128,7 @@ func (c *Core) receiveAsLeader(p *peerState, m Message) {
 	}
 	for i := range c.lead.known {
 		if c.lead.known[i].id == p.id && x.counted {
-			c.lead.known[i].at = c.now
+			c.lead.known[i].at = c.awake
 		}
 	}
 	switch m := m.(type) {
@@ -174,14 +174,14 @@ func (c *Core) onAckNewLeader(x *learner, m *AckNewLeader) {
 	}
 	x.synced = true
 	x.acked = max(x.acked, m.HistoryEnd)
-	x.progress = c.now
+	x.progress = c.awake
 	x.answeredAt = x.markedAt
 	if !x.observer && !x.counted && c.verifier.Voter(x.id) {
 		x.counted = true // a blank that has stamped itself (interleavings 10)
 	}
 	switch c.lead.phase {
 	case syncing:
-		c.lead.progress = c.now
+		c.lead.progress = c.awake
 		c.countNewLeader()
 	case established:
 		c.confirm()
@@ -202,7 +202,7 @@ func (c *Core) countNewLeader() {
 	}) {
 		return
 	}
-	l.phase, l.progress = established, c.now
+	l.phase, l.progress = established, c.awake
 	assert(c.last == l.historyEnd, "proposed before the epoch was established")
 	c.commitTo(l.historyEnd)
 	c.hearAll()
@@ -225,9 +225,9 @@ func (c *Core) onAck(x *learner, m *Ack) {
 	if m.Durable <= x.acked {
 		return
 	}
-	x.ack(m.Durable, c.now)
+	x.ack(m.Durable, c.awake)
 	if c.lead.phase < established {
-		c.lead.progress = c.now
+		c.lead.progress = c.awake
 		return
 	}
 	if x.counted && x.synced {

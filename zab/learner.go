@@ -50,7 +50,7 @@ func (c *Core) beginLearning() {
 	if c.observer {
 		c.role = Observing
 	}
-	c.learn = &learning{progress: c.now}
+	c.learn = &learning{progress: c.awake}
 	c.event(RoleChanged{Role: c.role, Leader: c.leader})
 	p := c.peer(c.leader)
 	switch {
@@ -62,7 +62,7 @@ func (c *Core) beginLearning() {
 }
 
 func (c *Core) greet(p *peerState) {
-	c.learn.state, c.learn.progress = greeting, c.now
+	c.learn.state, c.learn.progress = greeting, c.awake
 	c.send(p.link, &LearnerInfo{
 		Ensemble: c.ensemble, Instance: c.instance, Observer: c.observer, Transaction: c.hasTransaction(),
 		Accepted: c.hard.Accepted, ConfigSum: c.configSum, Version: ProtocolVersion,
@@ -89,7 +89,7 @@ func (c *Core) endLearning(r Reason) {
 }
 
 func (c *Core) receiveAsLearner(m Message) {
-	c.learn.heard = c.now
+	c.learn.heard = c.awake
 	if c.learn.state == installing && c.hold(m) {
 		return
 	}
@@ -162,7 +162,7 @@ func (c *Core) onLeaderInfo(m *LeaderInfo) {
 		c.persist(op)
 	}
 	c.epoch = m.Epoch
-	l.state, l.progress = pledged, c.now
+	l.state, l.progress = pledged, c.awake
 	c.event(RoleChanged{Role: c.role, Leader: c.leader, Epoch: c.epoch})
 	c.sendWhen(c.seq, c.peer(c.leader).link, &AckEpoch{
 		Ensemble: c.ensemble, Epoch: m.Epoch, Counts: counts, Current: c.hard.Current, Last: c.last,

@@ -1,47 +1,35 @@
 package zab
 
-import "time"
-
 // quantum moves time on. A quantum that came late by half the silence limit or more means that this process was
-// paused: it does not read that as silence of the others, and confirms nothing that it heard before.
+// paused: it does not read that as silence of the others, and confirms nothing that it heard before. Of a smaller
+// lateness it reads a quarter as such: a machine that is short of CPU would find everybody silent, itself being deaf. So
+// what others are judged by lasts at most four times as long on such a machine.
 func (c *Core) quantum(q Quantum) {
 	assert(q.Now >= c.now, "time went back: %v after %v", q.Now, c.now)
-	c.now = q.Now
+	step := q.Now - c.now
+	late := min(q.Late, step)
 	paused := q.Late >= c.opts.SilenceLimit/2
 	if paused {
-		for i := range c.peers {
-			c.peers[i].heard += q.Late
-		}
+		step -= late
+	} else {
+		step -= late * 3 / 4
 	}
+	c.now, c.awake = q.Now, c.awake+step
 	switch {
 	case c.lead != nil:
 		if paused {
-			c.leaderPaused(q.Late)
+			c.leaderPaused()
 		}
 		c.leaderQuantum()
 	case c.learn != nil:
-		if paused {
-			c.learn.progress += q.Late
-			c.learn.heard += q.Late
-		}
 		c.learnerQuantum()
 	}
 }
 
 // leaderPaused: acks and pongs that lay in socket buffers meanwhile may be of voters that have turned elsewhere. A
 // round begun now tells.
-func (c *Core) leaderPaused(late time.Duration) {
+func (c *Core) leaderPaused() {
 	l := c.lead
-	l.progress += late
-	for i := range l.known {
-		l.known[i].at += late
-	}
-	for _, x := range l.learners {
-		x.progress += late
-	}
-	if l.handing != nil && l.handing.deadline != 0 {
-		l.handing.deadline += late
-	}
 	l.resume = l.pingSeq + 1
 	for i := range l.syncs {
 		l.syncs[i].round = 0
@@ -52,7 +40,7 @@ func (c *Core) leaderPaused(late time.Duration) {
 
 func (c *Core) leaderQuantum() {
 	l := c.lead
-	if l.phase == established && l.handing != nil && l.handing.deadline != 0 && c.now >= l.handing.deadline {
+	if l.phase == established && l.handing != nil && l.handing.deadline != 0 && c.awake >= l.handing.deadline {
 		c.giveUpHandOver()
 	}
 	if l.phase >= syncing && c.now >= l.nextPing {
@@ -71,7 +59,7 @@ func (c *Core) leaderQuantum() {
 		}
 	}
 	switch {
-	case l.phase < established && c.now-l.progress > c.opts.InitLimit:
+	case l.phase < established && c.awake-l.progress > c.opts.InitLimit:
 		c.stepDown(ReasonInitTimeout, 0)
 	case l.phase > discovering && !c.quorumAlive(l):
 		if l.phase == established {
@@ -91,7 +79,7 @@ func (c *Core) quorumAlive(l *leadership) bool {
 		}
 		for _, k := range l.known {
 			if k.id == id {
-				return c.now-k.at <= c.opts.SilenceLimit
+				return c.awake-k.at <= c.opts.SilenceLimit
 			}
 		}
 		return false
@@ -101,10 +89,10 @@ func (c *Core) quorumAlive(l *leadership) bool {
 // hearAll begins silence anew for everybody.
 func (c *Core) hearAll() {
 	for i := range c.lead.known {
-		c.lead.known[i].at = c.now
+		c.lead.known[i].at = c.awake
 	}
 	for i := range c.peers {
-		c.peers[i].heard = c.now
+		c.peers[i].heard = c.awake
 	}
 }
 
@@ -115,16 +103,16 @@ func (c *Core) stuck(x *learner) Reason {
 	case greeted:
 		return ReasonNone
 	case invited:
-		if c.now-x.progress > c.opts.InitLimit {
+		if c.awake-x.progress > c.opts.InitLimit {
 			return ReasonNoProgress
 		}
 		return ReasonNone
 	}
-	if l.phase >= syncing && c.now-c.peer(x.id).heard > c.opts.SilenceLimit {
+	if l.phase >= syncing && c.awake-c.peer(x.id).heard > c.opts.SilenceLimit {
 		return ReasonLearnerSilent
 	}
 	waiting := len(x.sent) > 0 || x.marked && !x.synced || x.state == sendingSnapshot
-	if waiting && x.readID == 0 && c.now-x.progress > c.opts.SyncLimit {
+	if waiting && x.readID == 0 && c.awake-x.progress > c.opts.SyncLimit {
 		return ReasonNoProgress
 	}
 	return ReasonNone
@@ -133,13 +121,13 @@ func (c *Core) stuck(x *learner) Reason {
 func (c *Core) learnerQuantum() {
 	l := c.learn
 	switch {
-	case l.state == connecting && c.now-l.progress > c.opts.SilenceLimit:
+	case l.state == connecting && c.awake-l.progress > c.opts.SilenceLimit:
 		c.stepDown(ReasonLeaderGone, 0)
-	case l.pinged && c.now-l.heard > c.opts.SilenceLimit:
+	case l.pinged && c.awake-l.heard > c.opts.SilenceLimit:
 		link := c.peer(c.leader).link
 		c.stepDown(ReasonLeaderSilent, 0)
 		c.cut(link, ReasonLeaderSilent, "")
-	case l.state != upToDate && c.now-l.progress > c.opts.InitLimit:
+	case l.state != upToDate && c.awake-l.progress > c.opts.InitLimit:
 		c.stepDown(ReasonInitTimeout, 0)
 	}
 }
