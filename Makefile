@@ -36,6 +36,9 @@ harnesses: build ## programs and suites that others wrote, against one server an
 	.ci/interop $(SHARED) bin/zkserver
 $(HARNESSES): build
 	.ci/interop $(SHARED) bin/zkserver $@
+kafka: build      ## Apache Kafka while the ensemble's leader is killed: five runs, and one with kills during Kafka's failovers
+	.ci/kafka $(SHARED) bin/zkserver --runs 5
+	.ci/kafka $(SHARED) bin/zkserver --during-failover
 interop: oracle differential clients harnesses
 ci:
 	.ci/run
