@@ -24,6 +24,7 @@ type request struct {
 	number  int32       // mode of addWatch, type of removeWatches
 	texts   [3]*string  // reconfig: joining, leaving, new members
 	config  int64       // reconfig
+	whole   bool        // the path is the server's already, beside any chroot
 }
 
 // reply is what came back, for either wire. Paths are the server's.

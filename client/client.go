@@ -31,10 +31,13 @@ type Client struct {
 	moved    chan struct{} // closed at the next change of state
 	lastErr  error         // of the last attempt to connect
 	session  Session
+	passing  bool // the session is known to one server alone: the next connection makes another
+	readOnly bool // the server last connected to is in read-only mode
 	lastZxid int64
 	answered time.Time // sending time of the last request that was answered
 	timer    *time.Timer
 	subs     map[*Subscription]struct{}
+	streams  map[*EventStream]struct{}
 	holders  map[uint64]context.CancelCauseFunc
 
 	holderSeq uint64
@@ -75,7 +78,7 @@ func Dial(ctx context.Context, connect string, o Options) (*Client, error) {
 		o: o, servers: servers, chroot: chroot,
 		room: make(chan struct{}, o.MaxPending), wake: make(chan struct{}, 1),
 		cancel: cancel, stopped: make(chan struct{}),
-		moved: make(chan struct{}), subs: make(map[*Subscription]struct{}),
+		moved: make(chan struct{}), subs: make(map[*Subscription]struct{}), streams: make(map[*EventStream]struct{}),
 		holders: make(map[uint64]context.CancelCauseFunc),
 		session: o.Resume,
 	}
@@ -188,6 +191,7 @@ func (c *Client) finish(s State, code Code, why error) {
 	}
 	c.failAll(code, why)
 	c.loseAllWatches(end)
+	c.endStreams(end)
 	c.release(code, why)
 	c.move(StateChange{State: s, Err: end})
 	c.o.Log.Info().Str("state", s.String()).Str("session", hex(c.session.ID)).Err(why).Msg("session over")
@@ -224,7 +228,9 @@ func (c *Client) roundTrip(ctx context.Context, name, path string, cl *call) (re
 		if err := wantSlash(path); err != nil {
 			return reply{}, badArgument(name, path, err)
 		}
-		cl.req.path = c.serverPath(path)
+		if !cl.req.whole {
+			cl.req.path = c.serverPath(path)
+		}
 	}
 	if err := c.encode(cl); err != nil {
 		return reply{}, badArgument(name, path, err)

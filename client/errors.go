@@ -48,7 +48,7 @@ const (
 	ErrReplyTooLarge Code = 2 // the reply exceeds Options.MaxReply; a write has taken effect
 	ErrLost          Code = 3 // no answer for two thirds of the session's timeout
 	ErrProtocol      Code = 4 // the server broke the protocol; a write whose reply was unreadable has taken effect
-	ErrWatchOverflow Code = 6 // a PersistentWatch was not read from for too long
+	ErrWatchOverflow Code = 6 // a PersistentWatch or an EventStream was not read from for too long
 	ErrWatchRemoved  Code = 7 // the watch was removed
 	ErrNoServer      Code = 5 // no server could be reached yet
 )

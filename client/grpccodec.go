@@ -54,6 +54,8 @@ func encodePB(r *request) (*zkv1.Command, error) {
 		return &zkv1.Command{Op: &zkv1.Command_AddWatch{AddWatch: &zkv1.AddWatchRequest{Path: r.path, Mode: zkv1.AddWatchMode(r.number)}}}, nil
 	case jute.OpRemoveWatches:
 		return &zkv1.Command{Op: &zkv1.Command_RemoveWatches{RemoveWatches: &zkv1.RemoveWatchesRequest{Path: r.path, Type: zkv1.WatcherType(r.number)}}}, nil
+	case jute.OpCheckWatches:
+		return &zkv1.Command{Op: &zkv1.Command_CheckWatches{CheckWatches: &zkv1.CheckWatchesRequest{Path: r.path, Type: zkv1.WatcherType(r.number)}}}, nil
 	case jute.OpReconfig:
 		return &zkv1.Command{Op: &zkv1.Command_Reconfig{Reconfig: &zkv1.ReconfigRequest{
 			Joining: r.texts[0], Leaving: r.texts[1], NewMembers: r.texts[2], FromConfig: r.config,
@@ -130,6 +132,8 @@ func decodePB(m *zkv1.Reply, op jute.OpCode, into *reply) error {
 		ok = m.GetAddWatch() != nil
 	case jute.OpRemoveWatches:
 		ok = m.GetRemoveWatches() != nil
+	case jute.OpCheckWatches:
+		ok = m.GetCheckWatches() != nil
 	case jute.OpReconfig:
 		ok = m.GetReconfig() != nil
 		into.data, into.stat = m.GetReconfig().GetData(), pbStat(m.GetReconfig().GetStat())

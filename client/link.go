@@ -25,12 +25,14 @@ type hello struct {
 	lastZxid int64
 	timeout  int32 // ms
 	session  Session
+	readOnly bool // a server in read-only mode will do
 }
 
 type welcome struct {
 	timeout  int32 // ms; not positive: refused
 	session  int64
 	password []byte
+	readOnly bool // the server is in read-only mode
 }
 
 // inbound is the head of a reply, or an event.

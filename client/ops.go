@@ -281,12 +281,34 @@ func (c *Client) do(ctx context.Context, name, path string, req *request) (reply
 
 // doWatch executes a read that sets a watch.
 func (c *Client) doWatch(ctx context.Context, name, path string, op jute.OpCode) (reply, *Watch, error) {
+	return c.doWatchOf(ctx, name, path, request{op: op, path: path})
+}
+
+func (c *Client) doWatchOf(ctx context.Context, name, path string, req request) (reply, *Watch, error) {
+	op := req.op
+	req.watch = true
 	w := newWatch(c, op)
-	rep, err := c.roundTrip(ctx, name, path, &call{req: request{op: op, path: path, watch: true}, watch: w})
+	rep, err := c.roundTrip(ctx, name, path, &call{req: req, watch: w})
 	if err != nil && !(op == jute.OpExists && CodeOf(err) == ErrNoNode) {
 		return rep, nil, err
 	}
 	return rep, w, err
+}
+
+// configPath is the node that holds the ensemble's configuration. No chroot applies to it.
+const configPath = "/zookeeper/config"
+
+// Config reads the ensemble's configuration: a line for each server ("server.1=host:2888:3888:participant;host:2181")
+// and the configuration's version. A single server may have none. The chroot does not apply. Errors: ErrNoAuth.
+func (c *Client) Config(ctx context.Context) ([]byte, Stat, error) {
+	rep, err := c.do(ctx, "config", configPath, &request{op: jute.OpGetData, path: configPath, whole: true})
+	return rep.data, rep.stat, err
+}
+
+// ConfigW is Config and watches the configuration for its change. When it fails there is no watch.
+func (c *Client) ConfigW(ctx context.Context) ([]byte, Stat, *Watch, error) {
+	rep, w, err := c.doWatchOf(ctx, "config", configPath, request{op: jute.OpGetData, path: configPath, whole: true})
+	return rep.data, rep.stat, w, err
 }
 
 // Reconfig changes the ensemble's membership and returns the new one, as /zookeeper/config has it. Nil leaves a part

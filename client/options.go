@@ -61,6 +61,11 @@ type Options struct {
 	// Auth is sent first on every connection.
 	Auth []Auth
 
+	// ReadOnly lets a server in read-only mode serve, one that is cut off from its quorum: reads are as old as the
+	// cut, writes fail with ErrNotReadOnly. Default: only servers that take writes. A session made at such a server is
+	// known there alone: the next connection makes another one, which owns nothing yet. The ZooKeeper wire only.
+	ReadOnly bool
+
 	// NoWait makes Dial return at once instead of waiting for the session.
 	NoWait bool
 
@@ -71,7 +76,7 @@ type Options struct {
 	// their context allows. Default 8192.
 	MaxPending int
 
-	// WatchRoom is how many events a PersistentWatch holds for its reader. Default 4096.
+	// WatchRoom is how many events a PersistentWatch or an EventStream holds for its reader. Default 4096.
 	WatchRoom int
 
 	// MaxReply bounds one reply, in bytes. A larger one is thrown away while it arrives, its call fails with
@@ -131,6 +136,9 @@ func (o Options) Validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("client: "+format, args...)) }
 	if o.Wire != ZooKeeper && o.Wire != GRPC {
 		bad("unknown wire %d", int(o.Wire))
+	}
+	if o.Wire == GRPC && o.ReadOnly {
+		bad("read-only servers are served on the ZooKeeper wire only")
 	}
 	if o.SessionTimeout < 0 || o.SessionTimeout.Milliseconds() > 1<<31-1 {
 		bad("session timeout %v is out of range", o.SessionTimeout)

@@ -88,6 +88,13 @@ func (c *Client) RemoveWatches(ctx context.Context, path string, t WatcherType) 
 	return err
 }
 
+// CheckWatches asks whether this connection has watches of a path and kind at the server. Errors: ErrNoWatcher when it
+// has none, ErrBadArguments or ErrMarshalling for an unknown kind.
+func (c *Client) CheckWatches(ctx context.Context, path string, t WatcherType) error {
+	_, err := c.do(ctx, "checkWatches", path, &request{op: jute.OpCheckWatches, number: int32(t)})
+	return err
+}
+
 // want notes that a watch is about to be armed. With Client.mu held, in the critical section that queues the request.
 func (c *Client) want(w *PersistentWatch) {
 	t := &c.staying[w.mode]

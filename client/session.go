@@ -143,7 +143,10 @@ func (c *Client) establish(ctx context.Context, addr string, limit time.Duration
 		return nil, err
 	}
 	c.mu.Lock()
-	h := hello{lastZxid: c.lastZxid, timeout: int32(c.o.SessionTimeout.Milliseconds()), session: c.session}
+	h := hello{lastZxid: c.lastZxid, timeout: int32(c.o.SessionTimeout.Milliseconds()), session: c.session, readOnly: c.o.ReadOnly}
+	if c.passing {
+		h.session = Session{}
+	}
 	c.mu.Unlock()
 	sent := time.Now()
 	w, err := l.connect(ctx, h)
@@ -174,6 +177,8 @@ func (c *Client) establish(ctx context.Context, addr string, limit time.Duration
 		return nil, err
 	}
 	c.session = Session{ID: w.session, Password: append([]byte(nil), w.password...), Timeout: timeout}
+	c.passing = w.readOnly && h.session.ID == 0
+	c.readOnly = w.readOnly
 	c.answered = sent
 	return &connection{link: l, done: make(chan struct{})}, nil
 }
@@ -200,7 +205,7 @@ func (c *Client) serve(n *connection, server string) error {
 	timeout, id := c.session.Timeout, c.session.ID
 	c.conn = n
 	c.greet()
-	c.move(StateChange{State: Connected, Server: server})
+	c.move(StateChange{State: Connected, Server: server, ReadOnly: c.readOnly})
 	c.timer.Reset(max(time.Until(c.deadline()), time.Millisecond))
 	c.mu.Unlock()
 	c.o.Log.Info().Str("server", server).Str("session", hex(id)).Dur("timeout", timeout).Msg("connected")

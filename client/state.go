@@ -58,6 +58,8 @@ type StateChange struct {
 	State  State
 	Server string // host:port of the server, when Connected
 	Err    error  // why, when not Connected
+
+	ReadOnly bool // the server is in read-only mode, see Options.ReadOnly
 }
 
 // Subscription is a stream of state changes. Its channel begins with the state at the time of Subscribe, is closed

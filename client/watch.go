@@ -109,6 +109,7 @@ func (c *Client) fire(t EventType, path string, zxid int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ev := Event{Type: t, Path: c.callerPath(path), Zxid: zxid}
+	c.overhear(ev)
 	switch t {
 	case EventCreated, EventDataChanged:
 		c.fireList(watchData, path, ev)

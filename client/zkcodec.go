@@ -57,7 +57,7 @@ func encodeZK(r *request) ([]byte, error) {
 	case jute.OpAddWatch:
 		q := jute.AddWatchRequest{Path: path, Mode: jute.AddWatchMode(r.number)}
 		b = q.Append(b)
-	case jute.OpRemoveWatches:
+	case jute.OpRemoveWatches, jute.OpCheckWatches:
 		q := jute.RemoveWatchesRequest{Path: path, Type: jute.WatcherType(r.number)}
 		b = q.Append(b)
 	case jute.OpReconfig:
@@ -132,7 +132,7 @@ func zkOp(op Op) jute.Op {
 // decodeZK reads the body of a successful reply.
 func decodeZK(d *jute.Decoder, op jute.OpCode, into *reply) error {
 	switch op {
-	case jute.OpPing, jute.OpCloseSession, jute.OpDelete, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpRemoveWatches:
+	case jute.OpPing, jute.OpCloseSession, jute.OpDelete, jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2, jute.OpRemoveWatches, jute.OpCheckWatches:
 	case jute.OpAddWatch:
 		d.Int() // always 0
 	case jute.OpCreate, jute.OpSync:

@@ -40,7 +40,8 @@ func (l *zkLink) connect(ctx context.Context, h hello) (welcome, error) {
 
 func (l *zkLink) handshake(h hello) (welcome, error) {
 	req := jute.ConnectRequest{
-		LastZxidSeen: h.lastZxid, TimeOut: h.timeout, SessionID: h.session.ID, Passwd: h.session.Password, HasReadOnly: true,
+		LastZxidSeen: h.lastZxid, TimeOut: h.timeout, SessionID: h.session.ID, Passwd: h.session.Password,
+		ReadOnly: h.readOnly, HasReadOnly: true,
 	}
 	if h.session.ID == 0 {
 		req.Passwd = make([]byte, 16)
@@ -59,7 +60,7 @@ func (l *zkLink) handshake(h hello) (welcome, error) {
 	if err := l.dec.Err(); err != nil {
 		return welcome{}, fmt.Errorf("%w: connect response: %w", ErrProtocol, err)
 	}
-	return welcome{timeout: rep.TimeOut, session: rep.SessionID, password: rep.Passwd}, nil
+	return welcome{timeout: rep.TimeOut, session: rep.SessionID, password: rep.Passwd, readOnly: rep.ReadOnly}, nil
 }
 
 func (l *zkLink) write(batch []*call) error {

@@ -6,7 +6,7 @@ import (
 )
 
 // option is one of a command. A name of one letter is given as -s and may be joined with others (-sw), a longer one as
-// --file. arg names its value; empty: it has none.
+// --file or -file. arg names its value; empty: it has none.
 type option struct {
 	name, arg, help string
 }
@@ -47,8 +47,8 @@ func (c *command) parse(words []string) (*invocation, error) {
 		case w == "--":
 			in.args = append(in.args, words...)
 			words = nil
-		case strings.HasPrefix(w, "--"):
-			name, value, inline := strings.Cut(w[2:], "=")
+		case strings.HasPrefix(w, "--") || c.isLong(w):
+			name, value, inline := strings.Cut(strings.TrimLeft(w, "-"), "=")
 			o := c.option(name)
 			if o == nil {
 				return nil, usagef("Unrecognized option: %s", w)
@@ -97,6 +97,12 @@ func (in *invocation) short(w string, words []string) ([]string, error) {
 		break
 	}
 	return words, nil
+}
+
+// isLong tells -file from -f -i -l -e: zkCli's longer options have one dash.
+func (c *command) isLong(w string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(w, "-"), "=")
+	return w[:min(1, len(w))] == "-" && len(name) > 1 && c.option(name) != nil
 }
 
 func (c *command) option(name string) *option {

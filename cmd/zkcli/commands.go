@@ -24,6 +24,10 @@ func commands() []*command {
 	file := option{name: "file", arg: "path", help: "Take the data from a file, - is standard input"}
 	return []*command{
 		{
+			name: "addWatch", usage: "[-m mode] path", summary: "watch a node or a tree, for good", min: 1, max: 1, run: addWatch,
+			options: []option{{name: "m", arg: "mode", help: "PERSISTENT or PERSISTENT_RECURSIVE, the default"}},
+		},
+		{
 			name: "addauth", usage: "scheme auth", summary: "add credentials to the session",
 			min: 2, max: 2, run: addAuth,
 		},
@@ -52,6 +56,16 @@ func commands() []*command {
 			options: []option{{name: "b", arg: "size", help: "Nodes per transaction, default 1000"}},
 		},
 		{
+			name: "delquota", usage: "[-n|-b|-N|-B] path", summary: "remove a quota, or one of its limits", min: 1, max: 1, run: delQuota,
+			options: []option{
+				{name: "n", help: "The soft limit of nodes"},
+				{name: "b", help: "The soft limit of bytes"},
+				{name: "N", help: "The hard limit of nodes"},
+				{name: "B", help: "The hard limit of bytes"},
+			},
+		},
+		{name: "exit", summary: "as quit", max: noLimit, run: quit},
+		{
 			name: "get", usage: "[-s] [-w] [-b] [-x] path", summary: "print a node's data", min: 1, max: 2, run: get,
 			options: []option{
 				stat, watch,
@@ -67,13 +81,36 @@ func commands() []*command {
 		{name: "getEphemerals", usage: "[path]", summary: "list the session's ephemeral nodes", max: 1, run: ephemerals},
 		{name: "help", usage: "[command]", summary: "list the commands, or explain one", max: 1, run: help},
 		{name: "history", summary: "list the last commands", run: history},
+		{name: "listquota", usage: "path", summary: "print a quota and what is used", min: 1, max: 1, run: listQuota},
 		{
 			name: "ls", usage: "[-s] [-w] [-R] path", summary: "list a node's children", min: 1, max: 2, run: ls,
 			options: []option{stat, watch, {name: "R", help: "All nodes below, one to a line"}},
 		},
 		{name: "printwatches", usage: "on|off", summary: "whether events are printed", max: 1, run: printWatches},
 		{name: "quit", summary: "end the session and leave", max: noLimit, run: quit},
+		{
+			name: "reconfig", usage: reconfigUsage, summary: "change the ensemble's membership", run: reconfig,
+			options: []option{
+				{name: "s", help: "Print the configuration node's stats additionally"},
+				{name: "v", arg: "version", help: "Only if this is the configuration's version, in hexadecimal"},
+				{name: "file", arg: "path", help: "The whole new membership, from a configuration file"},
+				{name: "members", arg: "list", help: "The whole new membership, separated by commas"},
+				{name: "add", arg: "list", help: "Servers to add, separated by commas"},
+				{name: "remove", arg: "list", help: "Numbers of servers to remove, separated by commas"},
+			},
+		},
 		{name: "redo", usage: "cmdno", summary: "run a command of the history again", min: 1, max: 1, run: redo},
+		{
+			name: "removewatches", usage: "path [-c|-d|-p|-r|-a] [-l]", summary: "remove watches of this session", min: 1, max: 1, run: removeWatches,
+			options: []option{
+				{name: "c", help: "Those of ls -w"},
+				{name: "d", help: "Those of get -w and stat -w"},
+				{name: "p", help: "Those of addWatch -m PERSISTENT"},
+				{name: "r", help: "Those of addWatch -m PERSISTENT_RECURSIVE"},
+				{name: "a", help: "All, the default"},
+				{name: "l", help: "Here alone, when there is no connection"},
+			},
+		},
 		{
 			name: "set", usage: "path data [-s] [-v version] [-b]", summary: "replace a node's data", min: 1, max: 2, run: set,
 			options: []option{stat, version, {name: "b", help: "Supply data in base64 format"}, file},
@@ -81,6 +118,15 @@ func commands() []*command {
 		{
 			name: "setAcl", usage: "[-s] [-v version] [-R] path acl", summary: "replace a node's access control list", min: 2, max: 2, run: setACL,
 			options: []option{stat, version, {name: "R", help: "On all nodes below too"}},
+		},
+		{
+			name: "setquota", usage: "-n|-b|-N|-B val path", summary: "limit a tree", min: 1, max: 1, run: setQuota,
+			options: []option{
+				{name: "n", arg: "count", help: "Nodes, itself included; soft: going beyond is logged"},
+				{name: "b", arg: "bytes", help: "Bytes of data, soft"},
+				{name: "N", arg: "count", help: "Nodes, hard: going beyond is refused where the server enforces quotas"},
+				{name: "B", arg: "bytes", help: "Bytes of data, hard"},
+			},
 		},
 		{
 			name: "stat", usage: "[-w] path", summary: "print a node's stat", min: 1, max: 2, run: statNode,

@@ -73,18 +73,14 @@ func redo(_ context.Context, s *session, in *invocation) error {
 
 func printWatches(_ context.Context, s *session, in *invocation) error {
 	if len(in.args) == 1 {
-		switch in.args[0] {
-		case "on":
-			s.printWatches = true
-		case "off":
-			s.printWatches = false
-		default:
+		if in.args[0] != "on" && in.args[0] != "off" {
 			return usageError{in.cmd.usageText()}
 		}
+		s.printWatches.Store(in.args[0] == "on")
 		return nil
 	}
 	state := "off"
-	if s.printWatches {
+	if s.printWatches.Load() {
 		state = "on"
 	}
 	s.p.line("printwatches is %s", state)

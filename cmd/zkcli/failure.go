@@ -16,6 +16,11 @@ func (e usageError) Error() string { return e.msg }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
+// mild is an error after which zkCli ends with success all the same.
+type mild struct{ error }
+
+func (e mild) Unwrap() error { return e.error }
+
 // unknownCommand is an unknown first word: zkCli has an exit code of its own for it.
 type unknownCommand struct{ name string }
 
@@ -53,6 +58,9 @@ func exitCode(err error, compat bool) int {
 		}
 		return exitUsage
 	case compat:
+		if errors.As(err, new(mild)) {
+			return exitOK
+		}
 		return exitFailed
 	case errors.As(err, &usage):
 		return exitUsage
@@ -78,11 +86,18 @@ func exitCode(err error, compat bool) int {
 // message is zkCli's text of an error.
 func message(err error) string {
 	var ce *client.Error
-	if !errors.As(err, &ce) {
+	if !errors.As(err, &ce) || errors.As(err, new(mild)) {
 		return err.Error()
 	}
 	if text, ok := texts[ce.Code]; ok {
 		return text + ce.Path
+	}
+	switch ce.Code {
+	case client.ErrReconfigInProgress:
+		return "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)"
+	case client.ErrNewConfigNoQuorum:
+		return "No quorum of new config is connected and up-to-date with the leader of last committed config - " +
+			"try invoking reconfiguration after new servers are connected and synced"
 	}
 	if name, ok := names[ce.Code]; ok {
 		s := "KeeperErrorCode = " + name
@@ -114,6 +129,7 @@ var texts = map[client.Code]string{
 	client.ErrAuthFailed:              "Insufficient permission : ",
 	client.ErrBadArguments:            "Arguments are not valid : ",
 	client.ErrBadVersion:              "version No is not valid : ",
+	client.ErrQuotaExceeded:           "Quota has exceeded : ",
 }
 
 // names are the names of codes in "KeeperErrorCode = ...".
@@ -128,8 +144,6 @@ var names = map[client.Code]string{
 	client.ErrUnimplemented:           "Unimplemented",
 	client.ErrOperationTimeout:        "OperationTimeout",
 	client.ErrUnknownSession:          "Unknown session",
-	client.ErrNewConfigNoQuorum:       "NewConfigNoQuorum",
-	client.ErrReconfigInProgress:      "ReconfigInProgress",
 	client.ErrSessionExpired:          "Session expired",
 	client.ErrSessionMoved:            "Session moved",
 	client.ErrEphemeralOnLocalSession: "Ephemeral node on local session",
@@ -137,6 +151,5 @@ var names = map[client.Code]string{
 	client.ErrRequestTimeout:          "RequestTimeout",
 	client.ErrReconfigDisabled:        "Reconfig is disabled",
 	client.ErrSASLRequired:            "Session closed because client failed to authenticate",
-	client.ErrQuotaExceeded:           "Quota has exceeded",
 	client.ErrThrottled:               "Op throttled due to high load",
 }

@@ -19,7 +19,8 @@ func run(args []string, getenv func(string) string, stdin io.Reader, stdout, std
 		p.failure(err)
 		return exitCode(err, o.compatExit)
 	}
-	s := &session{o: o, p: p, stdin: stdin, printWatches: true}
+	s := &session{o: o, p: p, stdin: stdin}
+	s.printWatches.Store(true)
 	defer s.close()
 	switch {
 	case o.help:

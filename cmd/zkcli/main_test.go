@@ -44,25 +44,48 @@ func (m leakChecked) Run() int {
 // asProgram, in the environment, makes the test binary zkcli itself.
 const asProgram = "ZKCLI_TEST_AS_PROGRAM"
 
-// TestScripts runs testdata/*.txtar, each against a server of its own; with ZKCLI_TEST_SERVER against that one, which is
-// to be Apache ZooKeeper or zkserver with super user super:test and TTL nodes switched on. $BASE is theirs.
+// TestScripts runs testdata/*.txtar against a server in this process, on both wires; with ZKCLI_TEST_SERVER against that
+// one, which is to be Apache ZooKeeper or zkserver with super user super:test, TTL nodes and quotas switched on. Each
+// script has its own $BASE.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	server := testServer(t)
+	for _, wire := range []client.Wire{client.ZooKeeper, client.GRPC} {
+		t.Run(wire.String(), func(t *testing.T) {
+			t.Parallel()
+			if wire == client.GRPC && os.Getenv("ZKCLI_TEST_SERVER") != "" {
+				t.Skip("the server named may have the ZooKeeper wire only")
+			}
+			scripts(t, server, wire)
+		})
+	}
+}
+
+// testServer is the one of ZKCLI_TEST_SERVER, or one of ours.
+func testServer(t *testing.T) string {
+	if s := os.Getenv("ZKCLI_TEST_SERVER"); s != "" {
+		return s
+	}
+	addr, stop, err := startServer(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return addr
+}
+
+func scripts(t *testing.T, server string, wire client.Wire) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			server := os.Getenv("ZKCLI_TEST_SERVER")
-			if server == "" {
-				addr, stop, err := startFake()
-				if err != nil {
-					return err
-				}
-				env.Defer(stop)
-				server = addr
-			}
 			base := fmt.Sprintf("/zkcli-%d", time.Now().UnixNano())
 			env.Setenv("ZKCLI_SERVER", server)
+			env.Setenv("ZKCLI_WIRE", wire.String())
 			env.Setenv("BASE", base)
 			env.Setenv("TZ", "UTC")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of the many programs takes a second to end

@@ -14,6 +14,9 @@ type options struct {
 	server     string        // host:port[,host:port...][/chroot]
 	timeout    time.Duration // of the session
 	wait       time.Duration // how long a command waits for a connection
+	request    time.Duration // how long a command may take from one of its steps to the next; 0: wait and timeout
+	wire       client.Wire
+	readOnly   bool // a server in read-only mode will do
 	format     format
 	compatExit bool
 	auth       []client.Auth
@@ -31,7 +34,9 @@ options:
   -server host:port[,host:port...][/chroot]   default localhost:2181, or $ZKCLI_SERVER
   -timeout ms            session timeout, default 30000
   -waitforconnection     wait for a connection as long as the session timeout, not 5 s
-  -r                     accepted as zkCli's; a server that takes writes is asked for all the same
+  -r                     a server in read-only mode will do
+  -client-configuration file   properties of the Java client; what asks for more security than there is, is refused
+  -wire zookeeper|grpc   protocol, default zookeeper or $ZKCLI_WIRE
   -auth scheme:data      credentials, as digest:user:password; repeatable; default $ZKCLI_AUTH
   -o text|json|raw       output; raw prints a node's data as it is and lists one to a line
   --compat-exit          exit codes of zkCli: 0, 1, 127
@@ -46,6 +51,11 @@ func parseOptions(args []string, getenv func(string) string) (o options, rest []
 	o = options{server: "localhost:2181", timeout: 30 * time.Second}
 	if s := getenv("ZKCLI_SERVER"); s != "" {
 		o.server = s
+	}
+	if s := getenv("ZKCLI_WIRE"); s != "" {
+		if o.wire, err = parseWire(s); err != nil {
+			return o, nil, fmt.Errorf("ZKCLI_WIRE: %w", err)
+		}
 	}
 	waitAll := false
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -90,7 +100,15 @@ func parseOptions(args []string, getenv func(string) string) (o options, rest []
 				}
 			}
 		case "r":
-			// A read-only session is not offered: every server that takes writes will do for one.
+			o.readOnly = true
+		case "wire":
+			if needValue() {
+				o.wire, err = parseWire(value)
+			}
+		case "client-configuration":
+			if needValue() {
+				err = o.readClientConfiguration(value)
+			}
 		case "waitforconnection":
 			waitAll = true
 		case "compat-exit":
@@ -114,11 +132,23 @@ func parseOptions(args []string, getenv func(string) string) (o options, rest []
 	if _, _, err := client.ParseConnect(o.server); err != nil {
 		return o, nil, usagef("-server: %v", err)
 	}
+	if o.readOnly && o.wire == client.GRPC {
+		return o, nil, usagef("-r: read-only servers are served on the ZooKeeper wire only")
+	}
 	o.wait = min(o.timeout, connectWait)
 	if waitAll {
 		o.wait = o.timeout
 	}
 	return o, args, nil
+}
+
+func parseWire(s string) (client.Wire, error) {
+	for _, w := range []client.Wire{client.ZooKeeper, client.GRPC} {
+		if s == w.String() {
+			return w, nil
+		}
+	}
+	return 0, usagef("-wire %q: want zookeeper or grpc", s)
 }
 
 // parseAuth reads scheme:data. Its errors never repeat the data.

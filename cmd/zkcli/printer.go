@@ -104,10 +104,10 @@ func (p *printer) failure(err error) {
 
 // event prints what a watch saw. The shell's prompt is printed again behind it; what is typed there is still there, and shown
 // with the next key.
-func (p *printer) event(ev client.Event) {
-	s := fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s zxid: %d", ev.Type, ev.Path, ev.Zxid)
+func (p *printer) event(kind, path string, zxid int64) {
+	s := fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s zxid: %d", kind, path, zxid)
 	if p.format == jsonFormat {
-		b, err := json.Marshal(map[string]any{"event": ev.Type.String(), "path": ev.Path, "zxid": ev.Zxid})
+		b, err := json.Marshal(map[string]any{"event": kind, "path": path, "zxid": zxid})
 		if err != nil {
 			return
 		}

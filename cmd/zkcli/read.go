@@ -45,7 +45,7 @@ func get(ctx context.Context, s *session, in *invocation) error {
 	if err != nil {
 		return err
 	}
-	s.follow(w)
+	s.follow(watchKey{client.WatchersData, path}, w)
 	switch {
 	case s.p.format == jsonFormat:
 		s.p.value(dataJSON(path, data, st, in.has("b")))
@@ -84,9 +84,6 @@ func dataJSON(path string, data []byte, st client.Stat, base64Wanted bool) any {
 	return v
 }
 
-// configPath is the node that holds the ensemble's configuration.
-const configPath = "/zookeeper/config"
-
 func configNode(ctx context.Context, s *session, in *invocation) error {
 	c, err := s.client(ctx)
 	if err != nil {
@@ -96,10 +93,10 @@ func configNode(ctx context.Context, s *session, in *invocation) error {
 	var st client.Stat
 	if in.has("w") {
 		var w *client.Watch
-		data, st, w, err = c.GetW(ctx, configPath)
-		s.follow(w)
+		data, st, w, err = c.ConfigW(ctx)
+		s.follow(watchKey{client.WatchersData, configPath}, w)
 	} else {
-		data, st, err = c.Get(ctx, configPath)
+		data, st, err = c.Config(ctx)
 	}
 	if err != nil {
 		return err
@@ -111,7 +108,7 @@ func configNode(ctx context.Context, s *session, in *invocation) error {
 		s.p.value(dataJSON(configPath, data, st, false))
 		return nil
 	}
-	s.p.data(data)
+	s.p.data(append([]byte{}, data...))
 	if in.has("s") {
 		s.p.stat(st)
 	}
@@ -156,7 +153,7 @@ func statNode(ctx context.Context, s *session, in *invocation) error {
 	if err != nil {
 		return err
 	}
-	s.follow(w) // also of a node that is missing: its creation is told
+	s.follow(watchKey{client.WatchersData, path}, w) // also of a node that is missing: its creation is told
 	if !found {
 		return &client.Error{Op: "stat", Path: path, Code: client.ErrNoNode}
 	}
@@ -204,7 +201,7 @@ func (s *session) children(ctx context.Context, c *client.Client, path string, w
 	var w *client.Watch
 	if watch {
 		names, st, w, err = c.ChildrenW(ctx, path)
-		s.follow(w)
+		s.follow(watchKey{client.WatchersChildren, path}, w)
 	} else {
 		names, st, err = c.Children(ctx, path)
 	}

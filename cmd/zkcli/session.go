@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkserver/zkserver/client"
@@ -23,10 +24,12 @@ type session struct {
 	closed       bool           // by the command close: nothing connects until connect
 	interactive  bool           // more commands may follow: watches are printed
 	interrupts   bool           // Ctrl-C ends the command, not the program
-	printWatches bool
-	history      []string // every command of a shell or script, by number
-	last         error    // of the last command: the exit code
-	progress     func()   // a command of many steps calls it after each: it ends when one takes too long
+	printWatches atomic.Bool
+	shown        chan struct{}       // closed when all that watches told is printed; nil: nobody prints
+	watches      map[watchKey]func() // those that stand, by what drops them here
+	history      []string            // every command of a shell or script, by number
+	last         error               // of the last command: the exit code
+	progress     func()              // a command of many steps calls it after each: it ends when one takes too long
 	quitting     bool
 }
 
@@ -50,6 +53,8 @@ func (s *session) client(ctx context.Context) (*client.Client, error) {
 // dial makes the client. Without background it waits for the connection, and there is no client if that fails.
 func (s *session) dial(ctx context.Context, background bool) error {
 	c, err := client.Dial(ctx, s.o.server, client.Options{
+		Wire:           s.o.wire,
+		ReadOnly:       s.o.readOnly,
 		SessionTimeout: s.o.timeout,
 		Auth:           s.o.auth,
 		NoWait:         background,
@@ -58,6 +63,15 @@ func (s *session) dial(ctx context.Context, background bool) error {
 		return err
 	}
 	s.c, s.closed = c, false
+	s.watches = map[watchKey]func(){}
+	if s.interactive {
+		events, shown := c.Events(), make(chan struct{})
+		s.shown = shown
+		go func() { // ends with the client
+			defer close(shown)
+			s.show(events)
+		}()
+	}
 	return nil
 }
 
@@ -96,6 +110,10 @@ func (s *session) hangUp() error {
 	}
 	err := s.c.Close()
 	s.c = nil
+	if s.shown != nil {
+		<-s.shown
+		s.shown = nil
+	}
 	return err
 }
 
@@ -130,6 +148,9 @@ func (s *session) dispatch(words []string) error {
 		defer stop()
 	}
 	limit := s.o.wait + s.o.timeout
+	if s.o.request != 0 {
+		limit = s.o.request
+	}
 	idle := time.AfterFunc(limit, cancel)
 	defer idle.Stop()
 	s.progress = func() { idle.Reset(limit) }
@@ -171,21 +192,4 @@ func (s *session) script(in io.Reader) int {
 		}
 	}
 	return exitCode(s.last, s.o.compatExit)
-}
-
-// follow prints the event of a watch once it comes. One command alone does not wait for it.
-func (s *session) follow(w *client.Watch) {
-	if w == nil {
-		return
-	}
-	if !s.interactive {
-		w.Stop()
-		return
-	}
-	show := s.printWatches
-	go func() { // ends with the event, or with the client
-		if ev, ok := <-w.C; ok && ev.Type != client.EventLost && show {
-			s.p.event(ev)
-		}
-	}()
 }

@@ -122,11 +122,7 @@ func (p *terminal) keys(s string) {
 // TestShell types into the shell: prompt, completion, history, events, and the end.
 func TestShell(t *testing.T) {
 	t.Parallel()
-	server, stop, err := startFake()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
+	server := testServer(t)
 	file := filepath.Join(t.TempDir(), "history")
 	if err := os.WriteFile(file, []byte("ls /from-before\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -188,11 +184,7 @@ func TestShell(t *testing.T) {
 // TestShellInterrupt: Ctrl-C ends a command that waits, and the shell goes on.
 func TestShellInterrupt(t *testing.T) {
 	t.Parallel()
-	server, stop, err := startFake()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
+	server := testServer(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, answers nothing
 	if err != nil {
 		t.Fatal(err)
