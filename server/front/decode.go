@@ -146,44 +146,13 @@ func (d *decoder) multi(r *session.Request) {
 			Op: znode.Op(o.Type), Path: o.Path.Value, PathNull: o.Path.Null, Data: o.Data, ACL: acls(o.ACL),
 			Flags: o.Flags, Version: o.Version, TTL: -1,
 		}
-		switch s.Op {
-		case znode.OpCreateTTL:
-			createTTLInMulti(s, o.TTL)
-		case znode.OpCreate, znode.OpCreate2, znode.OpCreateContainer:
-			if s.Flags < 0 || s.Flags > 6 {
-				r.Write = &znode.Request{TTL: -1, Undecodable: true}
-				return
-			}
-			if s.ACL == nil { // Java fails on it before it has taken a zxid
-				r.Write, r.Err = nil, znode.MarshallingError
-				return
-			}
-			if s.Flags > jute.FlagsContainer {
-				r.Write = &znode.Request{TTL: -1, Undecodable: true}
-				return
-			}
-			if s.Flags == jute.FlagsContainer {
-				s.Op = znode.OpCreateContainer
-			}
+		if refuse := session.InMulti(s, o.TTL); refuse != nil {
+			r.Write, r.Err = refuse.Write, refuse.Err
+			return
 		}
 	}
 	if d.d.Err() != nil { // last: Java stops at the first operation that is wrong
 		w.Multi, w.Undecodable = nil, true
-	}
-}
-
-// createTTLInMulti: in a multi the flags decide what a createTTL is. Without a TTL flag it is a create, or the creation of
-// a container, and its time is passed over. With unknown flags it is the one operation that is refused alone.
-func createTTLInMulti(s *znode.Request, ttl int64) {
-	switch {
-	case s.Flags == jute.FlagsPersistentTTL || s.Flags == jute.FlagsPersistentSequentialTTL:
-		s.TTL = ttl
-	case s.Flags == jute.FlagsContainer:
-		s.Op = znode.OpCreateContainer
-	case s.Flags < 0 || s.Flags > jute.FlagsPersistentSequentialTTL:
-		s.Flags, s.TTL = jute.FlagsPersistent, 0 // BADARGUMENTS
-	default:
-		s.Op = znode.OpCreate
 	}
 }
 
@@ -206,20 +175,28 @@ func (d *decoder) multiRead(r *session.Request) {
 
 func (d *decoder) setWatches(r *session.Request) {
 	var b jute.SetWatches2
-	null := false
 	if r.Op == znode.OpSetWatches2 {
 		b.Decode(&d.d)
-		null = b.PersistentWatches == nil || b.PersistentRecursiveWatches == nil
 	} else {
 		b.SetWatches.Decode(&d.d)
 	}
-	if null || b.DataWatches == nil || b.ExistWatches == nil || b.ChildWatches == nil {
-		r.Err = znode.MarshallingError
+	if d.d.Err() != nil {
 		return
+	}
+	lists := [...]*[]string{&b.DataWatches, &b.ExistWatches, &b.ChildWatches, &b.PersistentWatches, &b.PersistentRecursiveWatches}
+	used := len(lists)
+	if r.Op == znode.OpSetWatches {
+		used = 3
+	}
+	null := false
+	for i, l := range lists {
+		if null = null || i < used && *l == nil; null {
+			*l = nil // those before a null one are worked off, as ZooKeeper does
+		}
 	}
 	r.Lists = &session.SetWatches{
 		RelativeZxid: b.RelativeZxid, Data: b.DataWatches, Exist: b.ExistWatches, Child: b.ChildWatches,
-		Persistent: b.PersistentWatches, Recursive: b.PersistentRecursiveWatches,
+		Persistent: b.PersistentWatches, Recursive: b.PersistentRecursiveWatches, Null: null,
 	}
 }
 

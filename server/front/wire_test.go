@@ -433,6 +433,43 @@ func TestSetWatchesInSteps(t *testing.T) {
 	until(t, "the watches to go", func() bool { return s.hub.Watches().Watches == 0 })
 }
 
+// A null list is refused once those before it are worked off, as ZooKeeper does.
+func TestSetWatchesWithANullList(t *testing.T) {
+	s := start(t, nil)
+	c := s.session()
+	c.call(jute.OpCreate, create("/a", "", 0))
+	rel := s.b.LastApplied()
+	c.call(jute.OpSetData, set("/a", "1"))
+	data := jute.SetWatches{RelativeZxid: rel, DataWatches: []string{"/a"}, ExistWatches: []string{"/none"}}
+	for _, tt := range []struct {
+		op     jute.OpCode
+		body   jute.Record
+		events int
+		armed  int
+	}{
+		{jute.OpSetWatches, &data, 1, 1},
+		{jute.OpSetWatches, &jute.SetWatches{RelativeZxid: rel, ExistWatches: []string{"/none"}, ChildWatches: []string{"/"}}, 0, 0},
+		{jute.OpSetWatches2, &jute.SetWatches2{SetWatches: jute.SetWatches{
+			RelativeZxid: rel, DataWatches: []string{"/a"}, ExistWatches: []string{}, ChildWatches: []string{"/a"},
+		}, PersistentRecursiveWatches: []string{"/"}}, 1, 1},
+	} {
+		n := s.session()
+		xid := n.req(tt.op, tt.body)
+		for range tt.events {
+			if e := n.event(); e.Type != 3 || e.Path != jute.Str("/a") {
+				t.Errorf("event %+v", e)
+			}
+		}
+		n.want(xid, jute.MarshallingError)
+		if w := s.hub.Watches(); w.Watches != tt.armed {
+			t.Errorf("%+v armed %+v", tt.body, w)
+		}
+		n.ping()
+		_ = n.c.Close()
+		until(t, "the watches to go", func() bool { return s.hub.Watches().Watches == 0 })
+	}
+}
+
 // What the server says last arrives, also when the client goes on sending.
 func TestLastReplyArrives(t *testing.T) {
 	s := start(t, func(o *Options) { o.MaxClientConns = -1 })

@@ -214,6 +214,14 @@ func (h *Hub) Watches() WatchSummary {
 	return WatchSummary{Watches: len(list), Paths: len(paths), Connections: len(conns)}
 }
 
+// outcome is the answer once all lists are worked off.
+func (l *SetWatches) outcome() znode.Code {
+	if l.Null {
+		return znode.MarshallingError
+	}
+	return znode.OK
+}
+
 // steps walks the lists of a setWatches in their order: data, exist, child, persistent, recursive.
 type steps struct {
 	lists *SetWatches
@@ -291,7 +299,7 @@ func (c *Conn) setWatchesInSteps(r *Request, rep *Reply) error {
 		c.setWatches(t, &s)
 		done := s.done()
 		if done {
-			*rep = Reply{Op: r.Op, Xid: r.Xid, Zxid: t.Applied()}
+			*rep = Reply{Op: r.Op, Xid: r.Xid, Zxid: t.Applied(), Err: r.Lists.outcome()}
 			c.queue(rep, c.heard, b.Now(), &sums)
 		}
 		b.RUnlock()

@@ -82,6 +82,8 @@ type Request struct {
 type SetWatches struct {
 	RelativeZxid                              int64
 	Data, Exist, Child, Persistent, Recursive []string
+
+	Null bool // a list was null: those before it are worked off, then the answer is MARSHALLINGERROR
 }
 
 // Reply is what a wire encodes. It is valid only during AppendReply. Which fields mean something depends on Op, as in

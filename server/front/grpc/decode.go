@@ -67,7 +67,8 @@ func request(c *zkv1.Command) (session.Request, bool) {
 		r.Op = znode.OpSetACL
 		r.Write = &znode.Request{Path: op.SetAcl.GetPath(), ACL: acl(op.SetAcl.GetAcl()), Version: op.SetAcl.GetVersion(), TTL: -1}
 	case *zkv1.Command_Multi:
-		r.Op, r.Write = znode.OpMulti, multi(op.Multi)
+		r.Op = znode.OpMulti
+		multi(&r, op.Multi)
 	case *zkv1.Command_MultiRead:
 		r.Op = znode.OpMultiRead
 		multiRead(&r, op.MultiRead)
@@ -113,19 +114,26 @@ func acl(l *zkv1.ACLList) []znode.ACL {
 	return out
 }
 
-// multi: one with an operation of no kind, or a create of an unknown mode, is one transaction all the same, refused as
-// a whole.
-func multi(m *zkv1.MultiRequest) *znode.Request {
+// multi: one with an operation of no kind is one transaction all the same, refused as a whole. What a create is, is
+// settled as on the other wire; a TTL makes it a createTTL there.
+func multi(r *session.Request, m *zkv1.MultiRequest) {
 	w := &znode.Request{Multi: make([]znode.Request, len(m.GetOps())), TTL: -1}
+	r.Write = w
 	for i, o := range m.GetOps() {
 		switch op := o.GetOp().(type) {
 		case *zkv1.MultiOp_Create:
-			w.Multi[i] = create(op.Create)
-			mode := op.Create.GetMode()
-			if mode < 0 || mode > zkv1.CreateMode_CREATE_MODE_PERSISTENT_SEQUENTIAL_WITH_TTL ||
-				w.Multi[i].Op != znode.OpCreateTTL && op.Create.GetTtlMs() != 0 {
-				return &znode.Request{TTL: -1, Undecodable: true}
+			c := create(op.Create)
+			if op.Create.GetTtlMs() != 0 {
+				c.Op = znode.OpCreateTTL
 			}
+			if refuse := session.InMulti(&c, op.Create.GetTtlMs()); refuse != nil {
+				r.Write, r.Err = refuse.Write, refuse.Err
+				return
+			}
+			if c.Op == znode.OpCreate {
+				c.Op = znode.OpCreate2 // all creates answer with a Stat here
+			}
+			w.Multi[i] = c
 		case *zkv1.MultiOp_Delete:
 			w.Multi[i] = znode.Request{Op: znode.OpDelete, Path: op.Delete.GetPath(), Version: op.Delete.GetVersion(), TTL: -1}
 		case *zkv1.MultiOp_Set:
@@ -133,10 +141,10 @@ func multi(m *zkv1.MultiRequest) *znode.Request {
 		case *zkv1.MultiOp_Check:
 			w.Multi[i] = znode.Request{Op: znode.OpCheck, Path: op.Check.GetPath(), Version: op.Check.GetVersion(), TTL: -1}
 		default:
-			return &znode.Request{TTL: -1, Undecodable: true}
+			r.Write = &znode.Request{TTL: -1, Undecodable: true}
+			return
 		}
 	}
-	return w
 }
 
 func multiRead(r *session.Request, m *zkv1.MultiReadRequest) {

@@ -137,11 +137,10 @@ func (t *stream) connect(ctx context.Context) session.Reason {
 		return session.ReasonMalformed
 	}
 	t.sess.Received(1)
-	hub := t.s.opts.Hub
-	if !hub.Serving() {
+	if !t.sess.AwaitServing(session.ServingWait) {
 		return session.ReasonNotServing
 	}
-	if c.GetLastZxidSeen() > hub.LastApplied() {
+	if c.GetLastZxidSeen() > t.s.opts.Hub.LastApplied() {
 		return session.ReasonAhead
 	}
 	res, err := t.sess.Attach(ctx, session.Attach{Session: c.GetSessionId(), Password: c.GetPassword(), Timeout: t.s.opts.clamp(c.GetTimeoutMs())})

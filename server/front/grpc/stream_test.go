@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	zkv1 "github.com/zkserver/zkserver/proto/zk/v1"
@@ -183,6 +184,82 @@ func TestMultiAndErrors(t *testing.T) {
 		}
 	}
 	c.ask(&zkv1.Command{Op: &zkv1.Command_Ping{Ping: &zkv1.PingRequest{}}})
+}
+
+// Inside a multi a create is what its flags say, as on the other wire (front.TestCreatesInMulti).
+func TestCreatesInMulti(t *testing.T) {
+	s := start(t, nil)
+	c := s.connect(newSession())
+	for i, tt := range []struct {
+		mode      zkv1.CreateMode
+		ttl       int64
+		null      bool
+		code      zkv1.Code
+		result    zkv1.Code
+		takesZxid bool
+	}{
+		{mode: zkv1.CreateMode_CREATE_MODE_CONTAINER, takesZxid: true},
+		{mode: zkv1.CreateMode_CREATE_MODE_CONTAINER, ttl: 5, takesZxid: true},
+		{mode: zkv1.CreateMode_CREATE_MODE_PERSISTENT, ttl: 1000, takesZxid: true},
+		{mode: zkv1.CreateMode_CREATE_MODE_PERSISTENT, ttl: -1, takesZxid: true},
+		{mode: zkv1.CreateMode_CREATE_MODE_PERSISTENT_WITH_TTL, ttl: 1000, takesZxid: true},
+		{mode: zkv1.CreateMode_CREATE_MODE_PERSISTENT_WITH_TTL, result: zkv1.Code_CODE_BAD_ARGUMENTS, takesZxid: true},
+		{mode: 7, ttl: 1000, result: zkv1.Code_CODE_BAD_ARGUMENTS, takesZxid: true},
+		{mode: 7, code: zkv1.Code_CODE_MARSHALLING_ERROR, takesZxid: true},
+		{mode: -1, code: zkv1.Code_CODE_MARSHALLING_ERROR, takesZxid: true},
+		{null: true, code: zkv1.Code_CODE_MARSHALLING_ERROR},
+		{mode: zkv1.CreateMode_CREATE_MODE_CONTAINER, null: true, code: zkv1.Code_CODE_MARSHALLING_ERROR},
+		{mode: zkv1.CreateMode_CREATE_MODE_PERSISTENT_WITH_TTL, ttl: 1000, null: true, result: zkv1.Code_CODE_INVALID_ACL, takesZxid: true},
+	} {
+		q := &zkv1.CreateRequest{Path: fmt.Sprintf("/c%d", i), Mode: tt.mode, TtlMs: tt.ttl, Acl: openACL()}
+		if tt.null {
+			q.Acl = nil
+		}
+		before := s.b.LastApplied()
+		c.send(&zkv1.Command{Op: &zkv1.Command_Multi{Multi: &zkv1.MultiRequest{Ops: []*zkv1.MultiOp{{Op: &zkv1.MultiOp_Create{Create: q}}}}}})
+		r := c.reply(c.cxid, tt.code)
+		if took := s.b.LastApplied() - before; took != map[bool]int64{true: 1}[tt.takesZxid] {
+			t.Errorf("%+v took %d zxids", tt, took)
+		}
+		if tt.code != 0 {
+			continue
+		}
+		res := r.GetMulti().GetResults()
+		if len(res) != 1 || res[0].GetCode() != tt.result || tt.result == 0 && res[0].GetCreate().GetStat().GetCzxid() == 0 {
+			t.Errorf("%+v gave %v", tt, res)
+		}
+	}
+}
+
+// A stream that begins in the moment of an election is served after it, and so is a unary call; one on a server that is
+// cut off is told soon.
+func TestConnectWhileNotServing(t *testing.T) {
+	s := start(t, nil)
+	s.b.SetLease(-time.Second)
+	early := s.stream()
+	early.send(connectCommand(newSession()))
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	made := make(chan error, 1)
+	go func() { // ends with the call
+		_, err := s.api.Create(ctx, &zkv1.CreateRequest{Path: "/early", Acl: openACL()})
+		made <- err
+	}()
+	<-time.After(20 * time.Millisecond)
+	s.b.SetLease(time.Hour)
+	if r := early.answer().GetConnected(); r.GetSessionId() == 0 {
+		t.Errorf("answer %v", r)
+	}
+	if err := <-made; err != nil {
+		t.Error(err)
+	}
+	s.b.SetLease(-time.Second)
+	late := s.stream()
+	late.send(connectCommand(newSession()))
+	late.ends(codes.Unavailable)
+	if _, err := s.api.Get(ctx, &zkv1.GetRequest{Path: "/early"}); status.Code(err) != codes.Unavailable {
+		t.Errorf("a read without a lease: %v", err)
+	}
 }
 
 func TestSetWatches(t *testing.T) {

@@ -48,7 +48,7 @@ func (s *Server) call(ctx context.Context, c *zkv1.Command) (*zkv1.Reply, error)
 	if err != nil {
 		return nil, err
 	}
-	if !s.opts.Hub.Serving() {
+	if !s.awaitServing() {
 		return nil, ended(session.ReasonNotServing)
 	}
 	var rep *zkv1.Reply
@@ -65,6 +65,16 @@ func (s *Server) call(ctx context.Context, c *zkv1.Command) (*zkv1.Reply, error)
 		return nil, failed(rep.GetCode(), rep.GetZxid())
 	}
 	return rep, nil
+}
+
+// awaitServing waits as a new connection does.
+func (s *Server) awaitServing() bool {
+	if s.opts.Hub.Serving() {
+		return true
+	}
+	conn := s.opts.Hub.Open(wire{}, inbox{}, "", "a unary call that waits")
+	defer conn.Release()
+	return conn.AwaitServing(session.ServingWait)
 }
 
 func ephemeral(w *znode.Request) bool {
