@@ -60,12 +60,14 @@ func (e *ensemble) end() {
 // leader waits until all nodes that are up serve under one leader.
 func (e *ensemble) leader() *node {
 	e.t.Helper()
-	for _, x := range e.nodes {
-		x.serving()
-	}
-	for _, x := range e.nodes {
-		if s := x.r.Status(); s.Role == zab.Leading {
-			return x
+	for end := time.Now().Add(wait); time.Now().Before(end); {
+		for _, x := range e.nodes {
+			x.serving()
+		}
+		for _, x := range e.nodes {
+			if s := x.r.Status(); s.Role == zab.Leading {
+				return x
+			}
 		}
 	}
 	e.t.Fatal("all serve, nobody leads")

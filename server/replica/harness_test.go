@@ -148,8 +148,9 @@ func testOptions(id zab.ServerID, n int, fs vfs.FS, hub *session.Hub) Options {
 		Self: id, Members: members(n), Hub: hub, Log: testLog(),
 		Store: store.Options{DataDir: "data", FS: fs, LowWater: 1},
 		Zab: zab.Options{
-			InitLimit: 10 * time.Second, SyncLimit: 5 * time.Second, SilenceLimit: time.Second,
-			Heartbeat: 50 * time.Millisecond, Lease: 600 * time.Millisecond,
+			InitLimit: 10 * time.Second, SyncLimit: 5 * time.Second,
+			SilenceLimit: 4 * time.Second, // links break at once here; nobody is to be given up because the machine is busy
+			Heartbeat:    50 * time.Millisecond, Lease: 600 * time.Millisecond,
 		},
 		Election:          election.Options{},
 		MinSessionTimeout: 4 * time.Second,

@@ -329,24 +329,28 @@ func TestFieldA13WallClockJumps(t *testing.T) {
 // that come back find their sessions; the others end, not sooner than their timeout after the election.
 func TestFieldC3NewLeaderExpiresNobody(t *testing.T) {
 	t.Parallel()
-	const timeout = 2 * time.Second
+	const timeout = 5 * time.Second
 	e := newEnsemble(t, 3, func(o *Options) { o.MinSessionTimeout = 900 * time.Millisecond })
 	l, f := e.leader(), e.follower()
-	var all []session.AttachResult
-	var alive sync.WaitGroup
+	all := make([]session.AttachResult, 200)
+	var made, alive sync.WaitGroup
 	stop := make(chan struct{})
-	for i := range 200 {
+	for i := range all {
 		x := f
 		if i%2 == 0 {
 			x = l
 		}
-		k := x.connect(session.Attach{Timeout: int32(timeout.Milliseconds())})
-		if l := k.must(createReq(fmt.Sprintf("/e%d", i), "", 1)); l.Err != znode.OK {
-			t.Fatalf("%+v", l)
-		}
-		all = append(all, k.res)
+		made.Add(1)
 		alive.Go(func() { // ends with stop
+			done := sync.OnceFunc(made.Done)
+			defer done()
+			k := x.connect(session.Attach{Timeout: int32(timeout.Milliseconds())})
 			defer k.release()
+			if l := k.must(createReq(fmt.Sprintf("/e%d", i), "", 1)); l.Err != znode.OK {
+				t.Errorf("%+v", l)
+			}
+			all[i] = k.res
+			done()
 			for {
 				if l, err := k.call(getReq("/")); err != nil || l.Err != znode.OK {
 					t.Errorf("%+v %v", l, err)
@@ -360,6 +364,7 @@ func TestFieldC3NewLeaderExpiresNobody(t *testing.T) {
 			}
 		})
 	}
+	made.Wait()
 	e.agree()
 	close(stop)
 	alive.Wait()
