@@ -177,7 +177,12 @@ func (s *status) Metrics(line func(key, value string)) {
 	number("proposal_count", r.Zab.Proposals)
 	number("commit_count", r.Counts.Commits)
 	number("looking_count", r.Counts.Looking)
-	number("cnt_election_time", r.Counts.Elections)
+	// An election's time is all of the time without service: the loss of the leader, the vote, the synchronization.
+	number("cnt_election_time", r.Counts.Outages)
+	line("avg_election_time", milliseconds(r.Counts.OutageTime, r.Counts.Outages))
+	line("min_election_time", strconv.FormatInt(r.Counts.OutageMin.Milliseconds(), 10))
+	line("max_election_time", strconv.FormatInt(r.Counts.OutageMax.Milliseconds(), 10))
+	line("sum_election_time", strconv.FormatInt(r.Counts.OutageTime.Milliseconds(), 10))
 	number("diff_count", r.Zab.Diffs)
 	number("snap_count", r.Zab.Snapshots)
 	number("stale_sessions_expired", r.Counts.Expired)

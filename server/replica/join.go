@@ -329,6 +329,9 @@ func (m *Machine) setServing(on bool) {
 	if m.serving && !on {
 		m.idleSince = m.now
 	}
+	if on && !m.serving {
+		m.counts.outage(m.now - m.idleSince)
+	}
 	m.serving = on
 	if on {
 		m.looks, m.lookAt = 0, 0
@@ -373,7 +376,6 @@ func (m *Machine) stepElection(in election.Input) {
 			m.eff.Notices = append(m.eff.Notices, r)
 		}
 		if b.Decided != nil {
-			m.counts.Elections++
 			m.stepCore(zab.Elected{Leader: b.Decided.Leader})
 		}
 		if b.Abandon != "" {

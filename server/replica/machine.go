@@ -98,12 +98,25 @@ type Machine struct {
 // Counts are totals since the start, for metrics.
 type Counts struct {
 	Proposals, Commits   uint64
-	Looking, Elections   uint64
+	Looking              uint64
 	DiffSyncs, SnapSyncs uint64
 	Expired              uint64
 	LastProposalBytes    int
 	MinProposalBytes     int
 	MaxProposalBytes     int
+	Outages              uint64 // times without service that are over, the start included
+	OutageTime           time.Duration
+	OutageMin, OutageMax time.Duration
+}
+
+// outage counts a time without service, from its first to its last moment.
+func (c *Counts) outage(d time.Duration) {
+	if c.Outages == 0 || d < c.OutageMin {
+		c.OutageMin = d
+	}
+	c.Outages++
+	c.OutageTime += d
+	c.OutageMax = max(c.OutageMax, d)
 }
 
 // conn is what the Machine knows of one client connection that has, or asked for, a session.
