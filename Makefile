@@ -1,9 +1,11 @@
 # Every target is a line or two; `make ci` is what CI runs.
 TOOLS = go tool -modfile=tools/go.mod
+BASELINE = proto/zk/v1/baseline.binpb
+BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client c-client node kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential harnesses $(HARNESSES) ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka harnesses $(HARNESSES) ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -16,8 +18,11 @@ lint:
 	go vet ./...
 	$(TOOLS) golangci-lint run ./...
 	$(TOOLS) buf lint
-gen:              ## generated code, from the proto files
+	$(BREAKING)
+gen:              ## generated code, and the API that later changes must not break, from the proto files
+	$(BREAKING)
 	$(TOOLS) buf generate
+	$(TOOLS) buf build --exclude-source-info --path proto/zk -o $(BASELINE)
 gen-check: gen    ## it is committed and fresh
 	git diff --exit-code -- proto
 fuzz:             ## a short run of every fuzz target

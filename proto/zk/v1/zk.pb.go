@@ -427,12 +427,14 @@ func (EventType) EnumDescriptor() ([]byte, []int) {
 	return file_zk_v1_zk_proto_rawDescGZIP(), []int{4}
 }
 
-// Error is the detail of a failed unary call's gRPC status.
+// Error is the detail of the gRPC status of a failed unary call, and of a Session stream that ends for a reason that
+// ZooKeeper has a code for.
 type Error struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ZooKeeper's code. Never CODE_OK.
 	Code Code `protobuf:"varint,1,opt,name=code,proto3,enum=zk.v1.Code" json:"code,omitempty"`
-	// The zxid that the answer would carry on the ZooKeeper wire: of the failed write, else the last one applied.
+	// The zxid that the answer would carry on the ZooKeeper wire: of the failed write, else the last one applied. 0 at the
+	// end of a stream.
 	Zxid          int64 `protobuf:"varint,2,opt,name=zxid,proto3" json:"zxid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -791,11 +793,12 @@ type CreateRequest struct {
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// The data; absent: null.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof" json:"data,omitempty"`
-	// The access control list.
+	// The access control list. Absent or empty: CODE_INVALID_ACL; absent in a multi: CODE_MARSHALLING_ERROR for all of it.
 	Acl *ACLList `protobuf:"bytes,3,opt,name=acl,proto3" json:"acl,omitempty"`
-	// How it lives.
+	// How it lives. An unknown mode is CODE_BAD_ARGUMENTS; in a multi CODE_MARSHALLING_ERROR for all of it.
 	Mode CreateMode `protobuf:"varint,4,opt,name=mode,proto3,enum=zk.v1.CreateMode" json:"mode,omitempty"`
-	// The time to live in milliseconds, 1 to 2^40-1, of the modes WITH_TTL. 0 for all others.
+	// The time to live in milliseconds, 1 to 2^40-1, of the modes WITH_TTL. 0 for all others, else CODE_BAD_ARGUMENTS; in
+	// a multi it is passed over then, as on the ZooKeeper wire.
 	TtlMs         int64 `protobuf:"varint,5,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -65,13 +65,15 @@ type ZooKeeperServiceClient interface {
 	//
 	// The server ends the stream with OK after the reply to Close, and with
 	//
-	//	UNAVAILABLE          not serving (no quorum, shutting down), or the client is ahead of this server: try another,
+	//	UNAVAILABLE          not serving (no quorum, shutting down), or the client is ahead of this server: try another;
+	//	                     a Connect waits half a second for an election to end before it is told so,
 	//	FAILED_PRECONDITION  the session has expired or has moved to another connection,
 	//	UNAUTHENTICATED      an Auth was refused,
 	//	RESOURCE_EXHAUSTED   the client does not read what it asked for or watches,
 	//	DEADLINE_EXCEEDED    no Connect came in time (ten seconds),
 	//	INVALID_ARGUMENT     the stream does not follow this protocol, or a command is longer than jute.maxbuffer.
 	//
+	// Where ZooKeeper has a code for it (expired, moved, refused credentials, malformed), an Error is among the details.
 	// Fate of a write without a reply: unknown.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 	// Create makes a persistent node, sequential or not. Ephemeral modes are refused with INVALID_ARGUMENT.
@@ -267,13 +269,15 @@ type ZooKeeperServiceServer interface {
 	//
 	// The server ends the stream with OK after the reply to Close, and with
 	//
-	//	UNAVAILABLE          not serving (no quorum, shutting down), or the client is ahead of this server: try another,
+	//	UNAVAILABLE          not serving (no quorum, shutting down), or the client is ahead of this server: try another;
+	//	                     a Connect waits half a second for an election to end before it is told so,
 	//	FAILED_PRECONDITION  the session has expired or has moved to another connection,
 	//	UNAUTHENTICATED      an Auth was refused,
 	//	RESOURCE_EXHAUSTED   the client does not read what it asked for or watches,
 	//	DEADLINE_EXCEEDED    no Connect came in time (ten seconds),
 	//	INVALID_ARGUMENT     the stream does not follow this protocol, or a command is longer than jute.maxbuffer.
 	//
+	// Where ZooKeeper has a code for it (expired, moved, refused credentials, malformed), an Error is among the details.
 	// Fate of a write without a reply: unknown.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	// Create makes a persistent node, sequential or not. Ephemeral modes are refused with INVALID_ARGUMENT.

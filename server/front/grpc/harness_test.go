@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -171,8 +172,8 @@ func (c *conn) ask(cmd *zkv1.Command) *zkv1.Reply {
 	return c.reply(c.cxid, zkv1.Code_CODE_OK)
 }
 
-// ends reads to the end of the stream, which has to come with the code given.
-func (c *conn) ends(code codes.Code) {
+// ends reads to the end of the stream, which has to come with the code given, and with ZooKeeper's where it has one.
+func (c *conn) ends(code codes.Code, detail ...zkv1.Code) {
 	c.t.Helper()
 	for {
 		a, err := c.next()
@@ -185,6 +186,15 @@ func (c *conn) ends(code codes.Code) {
 		}
 		if status.Code(err) != code {
 			c.t.Errorf("the stream ended with %v, want %v", err, code)
+		}
+		var got []zkv1.Code
+		for _, d := range status.Convert(err).Details() {
+			if e, ok := d.(*zkv1.Error); ok {
+				got = append(got, e.GetCode())
+			}
+		}
+		if !slices.Equal(got, detail) {
+			c.t.Errorf("the stream ended with the details %v, want %v", got, detail)
 		}
 		return
 	}

@@ -11,33 +11,44 @@ import (
 
 // ended is the status with which a stream ends, by the reason its connection was closed for.
 func ended(r session.Reason) error {
-	code := codes.Unavailable
+	code, detail := codes.Unavailable, zkv1.Code_CODE_OK
 	switch r {
 	case session.ReasonSession:
 		return nil
 	case session.ReasonClient:
 		code = codes.Canceled
-	case session.ReasonExpired, session.ReasonEvicted, session.ReasonRefused, session.ReasonRevalidation:
-		code = codes.FailedPrecondition
+	case session.ReasonExpired, session.ReasonRefused, session.ReasonRevalidation:
+		code, detail = codes.FailedPrecondition, zkv1.Code_CODE_SESSION_EXPIRED
+	case session.ReasonEvicted:
+		code, detail = codes.FailedPrecondition, zkv1.Code_CODE_SESSION_MOVED
 	case session.ReasonMalformed, session.ReasonUnknownOp:
-		code = codes.InvalidArgument
+		code, detail = codes.InvalidArgument, zkv1.Code_CODE_MARSHALLING_ERROR
 	case session.ReasonAuth:
-		code = codes.Unauthenticated
+		code, detail = codes.Unauthenticated, zkv1.Code_CODE_AUTH_FAILED
+	case session.ReasonUnproved:
+		code, detail = codes.Unauthenticated, zkv1.Code_CODE_SESSION_CLOSED_REQUIRE_SASL_AUTH
 	case session.ReasonSlow:
 		code = codes.ResourceExhausted
 	case session.ReasonHandshake:
 		code = codes.DeadlineExceeded
 	}
-	return status.Error(code, string(r))
+	return detailed(code, string(r), detail, 0)
+}
+
+// detailed is a status with an Error among its details, unless that would say OK.
+func detailed(c codes.Code, text string, code zkv1.Code, zxid int64) error {
+	st := status.New(c, text)
+	if code != zkv1.Code_CODE_OK {
+		if with, err := st.WithDetails(protoadapt.MessageV1Of(&zkv1.Error{Code: code, Zxid: zxid})); err == nil {
+			st = with
+		}
+	}
+	return st.Err()
 }
 
 // failed is the status of a unary call that ZooKeeper refuses with a code.
 func failed(code zkv1.Code, zxid int64) error {
-	st := status.New(grpcCode(code), zkv1.Code_name[int32(code)])
-	if with, err := st.WithDetails(protoadapt.MessageV1Of(&zkv1.Error{Code: code, Zxid: zxid})); err == nil {
-		st = with
-	}
-	return st.Err()
+	return detailed(grpcCode(code), zkv1.Code_name[int32(code)], code, zxid)
 }
 
 // grpcCode is the nearest there is to a ZooKeeper code.

@@ -42,7 +42,7 @@ func TestSessionLife(t *testing.T) {
 		t.Errorf("ephemerals %v", p)
 	}
 	c3 := s.connect(&zkv1.ConnectRequest{SessionId: c.id, Password: c.pass})
-	c2.ends(codes.FailedPrecondition) // it has another connection now
+	c2.ends(codes.FailedPrecondition, zkv1.Code_CODE_SESSION_MOVED) // it has another connection now
 	c3.send(&zkv1.Command{Op: &zkv1.Command_Close{Close: &zkv1.CloseRequest{}}}, getCommand("/e", false))
 	if c3.reply(1, zkv1.Code_CODE_OK).GetClose() == nil {
 		t.Error("close has no result")
@@ -65,7 +65,7 @@ func TestRefusedConnects(t *testing.T) {
 		if r := c.answer().GetConnected(); r == nil || r.GetTimeoutMs() != 0 || r.GetSessionId() != 0 || len(r.GetPassword()) != 0 {
 			t.Errorf("%s: %v", name, r)
 		}
-		c.ends(codes.FailedPrecondition)
+		c.ends(codes.FailedPrecondition, zkv1.Code_CODE_SESSION_EXPIRED)
 	}
 	good.ask(&zkv1.Command{Op: &zkv1.Command_Ping{Ping: &zkv1.PingRequest{}}}) // not disturbed
 
@@ -74,12 +74,12 @@ func TestRefusedConnects(t *testing.T) {
 	c.ends(codes.Unavailable)
 	c = s.stream()
 	c.send(getCommand("/", false))
-	c.ends(codes.InvalidArgument)
+	c.ends(codes.InvalidArgument, zkv1.Code_CODE_MARSHALLING_ERROR)
 	c = s.stream()
 	c.send(&zkv1.Command{})
-	c.ends(codes.InvalidArgument)
+	c.ends(codes.InvalidArgument, zkv1.Code_CODE_MARSHALLING_ERROR)
 	good.send(connectCommand(newSession()))
-	good.ends(codes.InvalidArgument)
+	good.ends(codes.InvalidArgument, zkv1.Code_CODE_MARSHALLING_ERROR)
 	c = s.stream() // says nothing
 	c.ends(codes.DeadlineExceeded)
 	s.b.SetLease(-time.Second)
@@ -105,7 +105,7 @@ func TestAuth(t *testing.T) {
 	c.reply(3, zkv1.Code_CODE_OK)
 	c.send(auth("nonsense", ""))
 	c.reply(4, zkv1.Code_CODE_AUTH_FAILED)
-	c.ends(codes.Unauthenticated)
+	c.ends(codes.Unauthenticated, zkv1.Code_CODE_AUTH_FAILED)
 }
 
 // I8: replies in order, each read sees the writes before it and none behind it; I9: the event comes before the reply.
@@ -293,7 +293,7 @@ func TestExpiredAndShutDown(t *testing.T) {
 	s := start(t, nil)
 	c := s.connect(newSession())
 	s.b.Expire(c.id)
-	c.ends(codes.FailedPrecondition)
+	c.ends(codes.FailedPrecondition, zkv1.Code_CODE_SESSION_EXPIRED)
 	c = s.connect(newSession())
 	s.hub.CloseAll(session.ReasonShutdown)
 	c.ends(codes.Unavailable)
@@ -313,7 +313,7 @@ func TestSizes(t *testing.T) {
 		c.reply(int32(i+2), zkv1.Code_CODE_OK)
 	}
 	c.send(setCommand("/n", make([]byte, 100_001)))
-	c.ends(codes.InvalidArgument)
+	c.ends(codes.InvalidArgument, zkv1.Code_CODE_MARSHALLING_ERROR)
 	c = s.connect(newSession())
 	c.send(setCommand("/n", make([]byte, 100_000+messageRoom)))
 	c.ends(codes.ResourceExhausted) // gRPC's own answer

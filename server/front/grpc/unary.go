@@ -42,7 +42,7 @@ func (s *Server) call(ctx context.Context, c *zkv1.Command) (*zkv1.Reply, error)
 		return nil, status.Error(codes.Internal, "a unary call of no operation")
 	}
 	if ephemeral(r.Write) {
-		return nil, status.Error(codes.InvalidArgument, "ephemeral nodes need a session: use the Session stream")
+		return nil, detailed(codes.InvalidArgument, "ephemeral nodes need a session: use the Session stream", zkv1.Code_CODE_BAD_ARGUMENTS, 0)
 	}
 	ip, ids, err := s.identities(ctx)
 	if err != nil {
