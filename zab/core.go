@@ -109,6 +109,9 @@ func New(b Boot) (*Core, error) {
 	c.durable = c.mark()
 	c.told.delivered = c.delivered
 	c.ring = ring{limit: 2 * c.opts.Window, start: c.last}
+	if len(b.Members) == 1 {
+		c.ring.limit = 0 // nobody will ever ask
+	}
 	return c, nil
 }
 

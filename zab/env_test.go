@@ -31,6 +31,7 @@ type cluster struct {
 	ungated bool
 	lazy    bool
 	frozen  bool // snapshots do not arrive
+	watch   func(n *node, in Input, take func())
 }
 
 type node struct {
@@ -222,6 +223,10 @@ func (c *cluster) disconnect(a, b ServerID) {
 // step gives one input and performs the batch.
 func (n *node) step(in Input) {
 	if !n.up {
+		return
+	}
+	if w := n.c.watch; w != nil {
+		w(n, in, n.take)
 		return
 	}
 	n.core.Step(in)

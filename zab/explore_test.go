@@ -83,7 +83,14 @@ type explorer struct {
 	cutting bool
 }
 
-func explore(seed uint64, trace bool) (x *explorer) {
+func explore(seed uint64, trace bool) *explorer { return schedule(seed, trace, nil) }
+
+// watch lets somebody else step the cores.
+func watch(seed uint64, w func(n *node, in Input, take func())) *explorer {
+	return schedule(seed, false, w)
+}
+
+func schedule(seed uint64, trace bool, w func(*node, Input, func())) (x *explorer) {
 	x = &explorer{seed: seed, saw: map[string]int{}, split: map[[2]ServerID]bool{}, stall: map[ServerID]time.Duration{}}
 	defer func() {
 		if r := recover(); r != nil {
@@ -112,7 +119,7 @@ func explore(seed uint64, trace bool) (x *explorer) {
 	}
 	x.wild = r.IntN(2) == 0
 	x.c = newCluster(ms, o, seed)
-	x.c.trace = trace
+	x.c.trace, x.c.watch = trace, w
 	x.c.lazy = r.IntN(2) == 0
 	x.cutting = r.IntN(2) == 0
 	for _, id := range x.c.ids {
