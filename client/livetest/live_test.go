@@ -54,7 +54,7 @@ func exerciseServer(t *testing.T, addr string, wire client.Wire) {
 		run  func(l *live)
 	}{
 		{"nodes", (*live).nodes}, {"sequential", (*live).sequential}, {"acl", (*live).acl}, {"multi", (*live).multi},
-		{"watches", (*live).watches}, {"reconnect", (*live).reconnect}, {"order", (*live).order}, {"staying", (*live).staying}, {"chroot", (*live).chroot}, {"expiry", (*live).expiry},
+		{"watches", (*live).watches}, {"reconnect", (*live).reconnect}, {"order", (*live).order}, {"staying", (*live).staying}, {"rest", (*live).rest}, {"chroot", (*live).chroot}, {"expiry", (*live).expiry},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			step := *l
@@ -413,6 +413,76 @@ func (l *live) staying() {
 		l.t.Error("a reconfiguration succeeded")
 	}
 }
+
+// rest: what no other step does.
+func (l *live) rest() {
+	// Nodes that the server removes.
+	name, st, err := l.c.Create2(l.ctx, "/container", nil, client.Container)
+	l.ok(err)
+	if name != "/container" || st.EphemeralOwner != 0 {
+		l.t.Errorf("container %s %+v", name, st)
+	}
+	_, err = l.c.Multi(l.ctx, client.CreateOp{Path: "/container/c", Mode: client.Container})
+	l.ok(err)
+	name, st, err = l.c.CreateTTL(l.ctx, "/ttl-", nil, client.PersistentSequentialWithTTL, time.Hour)
+	if !errors.Is(err, client.ErrUnimplemented) { // Apache's default
+		l.ok(err)
+		if len(name) != len("/ttl-0000000000") || st.EphemeralOwner != 0 {
+			l.t.Errorf("ttl node %s %+v", name, st)
+		}
+		_, _, err = l.c.CreateTTL(l.ctx, "/ttl", nil, client.PersistentWithTTL, 0)
+		l.is(err, client.ErrBadArguments)
+	}
+	// Which watches there are.
+	for _, kind := range []client.WatcherType{client.WatchersChildren, client.WatchersData, client.WatchersAny, client.WatchersNode, client.WatchersTree} {
+		l.is(l.c.CheckWatches(l.ctx, "/container", kind), client.ErrNoWatcher)
+	}
+	_, _, w, err := l.c.ChildrenW(l.ctx, "/container")
+	l.ok(err)
+	l.ok(l.c.CheckWatches(l.ctx, "/container", client.WatchersChildren))
+	l.ok(l.c.CheckWatches(l.ctx, "/container", client.WatchersAny))
+	l.is(l.c.CheckWatches(l.ctx, "/container", client.WatchersData), client.ErrNoWatcher)
+	if err := l.c.CheckWatches(l.ctx, "/container", 9); err == nil {
+		l.t.Error("an unknown kind of watch is known")
+	}
+	// Every event, once, whichever watches it is for.
+	_, _, twin, err := l.c.ChildrenW(l.ctx, "/container")
+	l.ok(err)
+	events := l.c.Events()
+	defer events.Stop()
+	l.ok(l.c.Delete(l.ctx, "/container/c", client.AnyVersion))
+	l.event(w, client.EventChildrenChanged, "/container")
+	l.event(twin, client.EventChildrenChanged, "/container")
+	l.is(l.c.CheckWatches(l.ctx, "/container", client.WatchersAny), client.ErrNoWatcher)
+	if ev := <-events.C; ev.Type != client.EventChildrenChanged || ev.Path != "/container" {
+		l.t.Errorf("overheard %+v", ev)
+	}
+	if len(events.C) != 0 {
+		l.t.Errorf("overheard %+v too", <-events.C)
+	}
+	// The configuration: no chroot applies.
+	_, st, err = l.c.Config(l.ctx)
+	l.ok(err)
+	_, st2, cw, err := l.c.ConfigW(l.ctx)
+	l.ok(err)
+	if st != st2 {
+		l.t.Errorf("configuration %+v, then %+v", st, st2)
+	}
+	cw.Stop()
+	for _, err := range []error{
+		second(l.c.Reconfig(l.ctx, nil, text("1"), nil, -1)), second(l.c.Reconfig(l.ctx, text("server.9=h:1:2;3"), nil, nil, 5)), second(l.c.Reconfig(l.ctx, nil, nil, text("x"), -1)),
+	} {
+		l.is(err, client.ErrReconfigDisabled)
+	}
+	_, err = l.c.Ephemerals(l.ctx, "/")
+	l.ok(err)
+	_, err = l.c.AllChildrenNumber(l.ctx, "/none")
+	l.is(err, client.ErrNoNode)
+}
+
+func text(s string) *string { return &s }
+
+func second(_ []byte, _ client.Stat, err error) error { return err }
 
 // chroot: G13. One that does not exist is no node like any other, and is made by Create of "/".
 func (l *live) chroot() {

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The gRPC API through a generated Python client: grpc_check.py HOST:PORT. Health, reflection, unary calls, a stream."""
+import os
 import queue
+import subprocess
 import sys
 
 import grpc
@@ -54,6 +56,10 @@ def main():
     out.put(None)
     assert not api.Exists(zk.ExistsRequest(path=root + "/e"), timeout=10).HasField("stat"), "the ephemeral outlived its session"
     api.Delete(zk.DeleteRequest(path=root, version=-1), timeout=10)
+    example = subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "grpc_example.py"), addr],
+                             capture_output=True, text=True, timeout=60, check=True).stdout.split("\n")
+    want = ["2 CODE_OK", "3 CODE_OK", "EVENT_TYPE_NODE_DATA_CHANGED /py", "4 CODE_OK", "5 CODE_OK", ""]
+    assert example == want, example
     print("ok")
 
 
