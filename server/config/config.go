@@ -41,6 +41,8 @@ type Config struct {
 	TickTime   time.Duration
 	InitLimit  int // ticks
 	SyncLimit  int // ticks
+	// SilenceLimit is how long another server may be silent, at most SyncLimit ticks; zero: a second.
+	SilenceLimit time.Duration
 
 	MinSessionTimeout time.Duration
 	MaxSessionTimeout time.Duration
@@ -349,6 +351,10 @@ func (p *parser) set(key string, kv property) {
 		c.InitLimit, _ = p.number(kv, 1, maxMs, false)
 	case "syncLimit":
 		c.SyncLimit, _ = p.number(kv, 1, maxMs, false)
+	case "silenceLimit":
+		if n, ok := p.number(kv, 100, maxMs, false); ok {
+			c.SilenceLimit = time.Duration(n) * time.Millisecond
+		}
 	case "minSessionTimeout":
 		if n, ok := p.number(kv, 1, maxMs, true); ok && n > 0 {
 			c.MinSessionTimeout, p.minSet = time.Duration(n)*time.Millisecond, true

@@ -220,13 +220,21 @@ func TestMyIDFlag(t *testing.T) {
 // The lease must end before a leader may expire a session, whatever the ticks (I10, interleavings 16).
 func TestTimingKeepsTheLeaseInsideTheSession(t *testing.T) {
 	for _, tick := range []int{1, 5, 50, 100, 200, 500, 1000, 2000, 3000, 60000} {
-		for _, limit := range []int{1, 2, 5, 30} {
-			text := "dataDir=D/\nclientPort=1\ninitLimit=1\ntickTime=" + strconv.Itoa(tick) + "\nsyncLimit=" + strconv.Itoa(limit) + "\nserver.1=a:1:2\nserver.2=b:1:2\n"
+		for i, limit := range []int{1, 2, 5, 30, 1, 2, 5, 30} {
+			silence := ""
+			if i > 3 {
+				silence = "silenceLimit=" + strconv.Itoa(100*tick) + "\n"
+			}
+			text := silence + "dataDir=D/\nclientPort=1\ninitLimit=1\ntickTime=" + strconv.Itoa(tick) + "\nsyncLimit=" + strconv.Itoa(limit) + "\nserver.1=a:1:2\nserver.2=b:1:2\n"
 			c, err := Load(write(t, text, "1"), Flags{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			g := c.Timing()
+			if g.Silence > max(g.Sync, 100*time.Millisecond) || silence == "" && g.Silence > time.Second ||
+				i > 3 && limit == 30 && tick > 5 && g.Silence != g.Sync {
+				t.Fatalf("tick %d limit %d: silence %s", tick, limit, g.Silence)
+			}
 			if g.Lease+g.Heartbeat > c.MinSessionTimeout/3 || g.Lease >= g.Silence || g.Lease < minLease || 3*g.Heartbeat > g.Lease || g.Silence < 5*g.Heartbeat {
 				t.Fatalf("tick %d limit %d: %+v, shortest session %s", tick, limit, g, c.MinSessionTimeout)
 			}

@@ -30,6 +30,7 @@ var keys = map[string]keyInfo{
 	"tickTime":             {treatment: act},
 	"initLimit":            {treatment: act},
 	"syncLimit":            {treatment: act},
+	"silenceLimit":         {treatment: act}, // ours
 	"minSessionTimeout":    {treatment: act},
 	"maxSessionTimeout":    {treatment: act},
 	"maxClientCnxns":       {treatment: act},

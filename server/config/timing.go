@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Timing is what the cores need, derived from ticks (architecture 4.10, 4.13, interleavings 16).
 type Timing struct {
@@ -18,7 +21,7 @@ func (c *Config) Timing() Timing {
 		Init: time.Duration(max(c.InitLimit, 1)) * c.TickTime,
 		Sync: time.Duration(max(c.SyncLimit, 1)) * c.TickTime,
 	}
-	t.Silence = max(min(t.Sync, time.Second), 100*time.Millisecond)
+	t.Silence = max(min(t.Sync, cmp.Or(c.SilenceLimit, time.Second)), 100*time.Millisecond)
 	third := c.MinSessionTimeout / 3
 	t.Lease = max(min(third*3/4, t.Silence*9/10), minLease)
 	t.Heartbeat = max(10*time.Millisecond, min(100*time.Millisecond, t.Silence/5, t.Lease/3, third-t.Lease))
