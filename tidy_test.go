@@ -40,6 +40,11 @@ var arrows = map[string][]string{
 	"server/replica":      {"zab", "election", "znode", "server/peer", "server/session", "server/store", "server/transport"},
 	"server/differential": {"proto/jute"},
 
+	"server/sim/check": {},
+	"server/sim":       {"zab", "election", "znode", "server/peer", "server/replica", "server/session", "server/store", "server/sim/check"},
+	"server/sim/storm": {"server/sim"},
+	"server/bounds":       {},
+
 	"server/front":        {"znode", "server/session", "proto/jute"},
 	"server/front/grpc":   {"znode", "server/session", "proto/zk/v1"},
 	"server":              {"zab", "znode", "server/config", "server/front", "server/front/grpc", "server/replica", "server/session", "server/store", "server/transport"},

@@ -9,10 +9,6 @@ import (
 	"github.com/zkserver/zkserver/server/session"
 )
 
-// servingWait is how long a new connection waits for this server to serve: longer than an election takes, shorter than
-// a client's patience with a server that is cut off.
-const servingWait = 500 * time.Millisecond
-
 // connect answers the connect request in the order of wire-protocol 3.2, with our departures: existence and password
 // are checked, by the leader, before anything else happens to the session. A reason that is not empty ends the
 // connection.
@@ -28,7 +24,7 @@ func (z *zkConn) connect(ctx context.Context) session.Reason {
 	if d.Err() != nil {
 		return session.ReasonMalformed
 	}
-	if !z.sess.AwaitServing(servingWait) {
+	if !z.sess.AwaitServing(session.ServingWait) {
 		return session.ReasonNotServing
 	}
 	if req.LastZxidSeen > z.f.hub.LastApplied() {
@@ -70,7 +66,7 @@ func (z *zkConn) firstFrame() ([]byte, session.Reason) {
 			return nil, session.ReasonMalformed
 		}
 		if ok {
-			_ = z.nc.SetReadDeadline(time.Time{}) // an error shows at the next read
+			_ = z.so.nc.SetReadDeadline(time.Time{}) // an error shows at the next read
 			if z.sess.Ended() {
 				return nil, z.sess.Reason() // Close may have set a deadline just before
 			}

@@ -52,7 +52,9 @@ const notServing = "This ZooKeeper instance is not currently serving requests"
 
 // fourLetter answers a word and ends the connection. The connection counts as one while it lasts.
 func (f *Front) fourLetter(nc net.Conn, name string) {
-	sess := f.hub.Open(zkWire{}, newSink(nc), ipText(remoteIP(nc)), nc.RemoteAddr().String())
+	so, out := newSocket(nc), &sink{}
+	out.init(&so)
+	sess := f.hub.Open(zkWire{}, out, ipText(remoteIP(nc)), nc.RemoteAddr().String())
 	sess.Received(1)
 	err := f.answerWord(nc, name)
 	sess.Release()

@@ -121,6 +121,7 @@ func (f *Front) close() {
 		_ = nc.Close() // ends its goroutine
 	}
 	f.mu.Unlock()
+	f.hub.CloseAll(session.ReasonShutdown) // ends the others'
 }
 
 func (f *Front) accept(ctx context.Context, l net.Listener) error {

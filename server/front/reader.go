@@ -3,9 +3,7 @@ package front
 import (
 	"encoding/binary"
 	"io"
-	"net"
 	"sync"
-	"syscall"
 
 	"github.com/zkserver/zkserver/proto/jute"
 )
@@ -35,10 +33,8 @@ func (p *readPool) put(b *readBuf) {
 
 // reader cuts frames out of a connection.
 type reader struct {
-	nc    net.Conn
-	raw   syscall.RawConn // nil: waits with a buffer in hand
-	pool  *readPool
-	limit int
+	*socket
+	f *Front
 
 	buf        *readBuf // nil while nothing is half read
 	start, end int      // buf.b[start:end] is unread
@@ -48,21 +44,15 @@ type reader struct {
 	err error
 }
 
-func newReader(nc net.Conn, pool *readPool, limit int) *reader {
-	r := &reader{nc: nc, pool: pool, limit: limit}
-	if sc, ok := nc.(syscall.Conn); ok && nonBlocking {
-		if raw, err := sc.SyscallConn(); err == nil {
-			r.raw = raw
-			r.try = r.tryRead
-		}
-	}
-	return r
+func (r *reader) init(so *socket, f *Front) {
+	r.socket, r.f = so, f
+	r.try = r.tryRead
 }
 
 // tryRead reads what is there. While there is nothing it gives its buffer back, and is called again when there is.
 func (r *reader) tryRead(fd uintptr) bool {
 	if r.buf == nil {
-		r.buf, r.start, r.end = r.pool.get(), 0, 0
+		r.buf, r.start, r.end = r.f.buffers.get(), 0, 0
 	}
 	n, again, err := tryRead(fd, r.buf.b[r.end:])
 	if again {
@@ -76,7 +66,7 @@ func (r *reader) tryRead(fd uintptr) bool {
 // release gives the buffer back if it holds nothing.
 func (r *reader) release() {
 	if r.buf != nil && r.start == r.end {
-		r.pool.put(r.buf)
+		r.f.buffers.put(r.buf)
 		r.buf = nil
 	}
 }
@@ -93,7 +83,7 @@ func (r *reader) fill() error {
 		}
 	} else {
 		if r.buf == nil {
-			r.buf, r.start, r.end = r.pool.get(), 0, 0
+			r.buf, r.start, r.end = r.f.buffers.get(), 0, 0
 		}
 		r.n, r.err = r.nc.Read(r.buf.b[r.end:])
 	}
@@ -124,7 +114,7 @@ func (r *reader) makeRoom() {
 	}
 	bigger := &readBuf{b: make([]byte, size)}
 	copy(bigger.b, r.buf.b[:unread])
-	r.pool.put(r.buf)
+	r.f.buffers.put(r.buf)
 	r.buf = bigger
 }
 
@@ -133,7 +123,7 @@ func (r *reader) next() (frame []byte, ok bool, err error) {
 	if r.buf == nil {
 		return nil, false, nil
 	}
-	frame, rest, ok, err := jute.SplitFrame(r.buf.b[r.start:r.end], r.limit)
+	frame, rest, ok, err := jute.SplitFrame(r.buf.b[r.start:r.end], r.f.opts.MaxBuffer)
 	if ok {
 		r.start = r.end - len(rest)
 	}
@@ -145,6 +135,6 @@ func (r *reader) length() int32 { return int32(binary.BigEndian.Uint32(r.buf.b[r
 
 // prefix hands bytes to the reader that were read before it was made.
 func (r *reader) prefix(p []byte) {
-	r.buf = r.pool.get()
+	r.buf = r.f.buffers.get()
 	r.start, r.end = 0, copy(r.buf.b, p)
 }

@@ -28,7 +28,8 @@ func inMemory(t testing.TB, s *server) (z *zkConn, sink *discard) {
 	sink = &discard{}
 	server, client := net.Pipe()
 	t.Cleanup(func() { _, _ = server.Close(), client.Close() })
-	z = &zkConn{f: s.f, nc: server, rd: newReader(server, &s.f.buffers, s.f.opts.MaxBuffer)}
+	z = &zkConn{f: s.f, so: newSocket(server)}
+	z.rd.init(&z.so, s.f)
 	z.sess = s.hub.Open(zkWire{}, sink, "127.0.0.1", "test")
 	t.Cleanup(z.sess.Release)
 	r, err := z.sess.Attach(t.Context(), session.Attach{Timeout: 20000})
@@ -39,7 +40,7 @@ func inMemory(t testing.TB, s *server) (z *zkConn, sink *discard) {
 }
 
 func (z *zkConn) feed(frames []byte) (session.Reason, bool) {
-	z.rd.buf = z.rd.pool.get()
+	z.rd.buf = z.f.buffers.get()
 	z.rd.start, z.rd.end = 0, copy(z.rd.buf.b, frames)
 	reason, more := z.run()
 	z.rd.release()

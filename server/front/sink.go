@@ -6,11 +6,25 @@ import (
 	"time"
 )
 
-// sink is a socket as the session sees it. Where the platform has non-blocking writes (tryWrite), the flushers write
-// without waiting.
-type sink struct {
+// socket is a client's connection, with access to it that does not wait where the platform has that.
+type socket struct {
 	nc  net.Conn
-	raw syscall.RawConn // nil: only waiting writes
+	raw syscall.RawConn // nil: only calls that wait
+}
+
+func newSocket(nc net.Conn) socket {
+	s := socket{nc: nc}
+	if sc, ok := nc.(syscall.Conn); ok && nonBlocking {
+		if raw, err := sc.SyscallConn(); err == nil {
+			s.raw = raw
+		}
+	}
+	return s
+}
+
+// sink is a socket as the session sees it.
+type sink struct {
+	*socket
 
 	// The arguments and results of try, which is made once so that a write allocates nothing.
 	try func(fd uintptr) bool
@@ -19,18 +33,13 @@ type sink struct {
 	err error
 }
 
-func newSink(nc net.Conn) *sink {
-	s := &sink{nc: nc}
-	if sc, ok := nc.(syscall.Conn); ok && nonBlocking {
-		if raw, err := sc.SyscallConn(); err == nil {
-			s.raw = raw
-			s.try = func(fd uintptr) bool {
-				s.n, s.err = tryWrite(fd, s.p)
-				return true
-			}
-		}
-	}
-	return s
+func (s *sink) init(so *socket) {
+	s.socket, s.try = so, s.tryWrite
+}
+
+func (s *sink) tryWrite(fd uintptr) bool {
+	s.n, s.err = tryWrite(fd, s.p)
+	return true
 }
 
 // TryWrite implements session.Sink.

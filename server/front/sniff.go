@@ -18,8 +18,7 @@ func (f *Front) serve(ctx context.Context, nc net.Conn, ip netip.Addr) {
 			f.forget(nc, ip)
 		}
 	}()
-	deadline := time.Now().Add(f.opts.Handshake)
-	_ = nc.SetReadDeadline(deadline) // an error shows at the read
+	_ = nc.SetReadDeadline(time.Now().Add(f.opts.Handshake)) // an error shows at the read
 	var first [4]byte
 	if _, err := io.ReadFull(nc, first[:]); err != nil {
 		return
@@ -44,8 +43,9 @@ func (f *Front) serve(ctx context.Context, nc net.Conn, ip netip.Addr) {
 		f.answerHTTP(nc)
 	case knownWords[word] != nil:
 		f.fourLetter(nc, word)
-	case f.handOver(nc): // the session ends it from now on
-		f.serveZK(ctx, nc, ip, first[:], deadline)
+	default:
+		handed = true // the session ends it
+		f.serveZK(ctx, nc, ip, first[:])
 	}
 }
 

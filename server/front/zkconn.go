@@ -23,23 +23,44 @@ type scratch struct {
 // zkConn is one connection of the ZooKeeper wire.
 type zkConn struct {
 	f    *Front
-	nc   net.Conn
 	sess *session.Conn
-	rd   *reader
+	so   socket
+	rd   reader
+	out  sink
 }
 
-// serveZK serves the ZooKeeper wire to the connection's end. first are the bytes read so far.
-func (f *Front) serveZK(ctx context.Context, nc net.Conn, ip netip.Addr, first []byte, deadline time.Time) {
-	z := &zkConn{f: f, nc: nc, rd: newReader(nc, &f.buffers, f.opts.MaxBuffer)}
-	z.sess = f.hub.Open(zkWire{}, newSink(nc), ipText(ip), nc.RemoteAddr().String())
-	stop := context.AfterFunc(ctx, func() { z.sess.Close(session.ReasonShutdown) })
-	defer stop()
+// newZKConn makes a connection and enters it among the hub's.
+func (f *Front) newZKConn(nc net.Conn, ip netip.Addr) *zkConn {
+	z := &zkConn{f: f, so: newSocket(nc)}
+	z.rd.init(&z.so, f)
+	z.out.init(&z.so)
+	name := nc.RemoteAddr().String()
+	text := ipText(ip)
+	if n := len(text); len(name) > n && name[:n] == text {
+		text = name[:n] // one string for both
+	}
+	z.sess = f.hub.Open(zkWire{}, &z.out, text, name)
+	return z
+}
+
+// serveZK serves the ZooKeeper wire. first are the bytes read so far. Once there is a session, its requests are read by
+// another goroutine; that one ends the connection.
+func (f *Front) serveZK(ctx context.Context, nc net.Conn, ip netip.Addr, first []byte) {
+	z := f.newZKConn(nc, ip)
+	if !f.handOver(nc) {
+		z.sess.Close(session.ReasonShutdown)
+	}
 	z.rd.prefix(first)
 	reason := z.connect(ctx)
-	if reason == "" {
-		reason = z.requests(ctx)
+	more := reason == ""
+	if more {
+		reason, more = z.run()
 	}
-	z.finish(ctx, reason)
+	if !more {
+		z.finish(ctx, reason)
+		return
+	}
+	z.goOn(ctx)
 }
 
 // finish ends the connection: in order if the server ends it, at once if the client has.
@@ -52,23 +73,42 @@ func (z *zkConn) finish(ctx context.Context, reason session.Reason) {
 		if ctx.Err() != nil {
 			d = lingerShutdown
 		}
-		linger(z.nc, d)
+		linger(z.so.nc, d)
 	}
 	z.rd.start = z.rd.end
 	z.rd.release()
+	_ = z.so.nc.Close() // its client has gone, or has been told
+	z.f.forget(z.so.nc, remoteIP(z.so.nc))
 }
 
-// requests reads and runs requests until the connection ends.
-func (z *zkConn) requests(ctx context.Context) session.Reason {
+// quiet is how long a client says nothing before its goroutine is replaced when it does.
+const quiet = time.Second
+
+// goOn leaves the connection to a new goroutine and lets the present one end. That is for the sake of idle sessions:
+// waiting needs the two kilobytes of stack that a goroutine begins with, but working takes more, which are never given
+// back while it waits.
+func (z *zkConn) goOn(ctx context.Context) {
+	z.f.wg.Go(func() { z.requests(ctx) }) // ends with the connection, or as this one
+}
+
+// requests reads and runs requests until the connection ends, or is best left to a new goroutine.
+func (z *zkConn) requests(ctx context.Context) {
 	for {
-		if reason, more := z.run(); !more {
-			return reason
-		}
 		if err := z.rd.fill(); err != nil {
-			return session.ReasonClient
+			z.finish(ctx, session.ReasonClient)
+			return
 		}
 		if err := z.sess.Heard(ctx); err != nil {
-			return session.ReasonClient // or the reason it was closed for
+			z.finish(ctx, session.ReasonClient) // or the reason it was closed for
+			return
+		}
+		if reason, more := z.run(); !more {
+			z.finish(ctx, reason)
+			return
+		}
+		if z.sess.Silence() >= quiet {
+			z.goOn(ctx)
+			return
 		}
 	}
 }
@@ -122,7 +162,7 @@ func (z *zkConn) run() (reason session.Reason, more bool) {
 // tooLong logs once in a while why a client loses its connection again and again.
 func (z *zkConn) tooLong() {
 	if z.f.noise.allow("length") {
-		z.f.log.Warn().Str("client", z.sess.Name()).Int32("length", z.rd.length()).Int("limit", z.rd.limit).
+		z.f.log.Warn().Str("client", z.sess.Name()).Int32("length", z.rd.length()).Int("limit", z.f.opts.MaxBuffer).
 			Msg("a request is longer than jute.maxbuffer; closed its connection")
 	}
 }

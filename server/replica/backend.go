@@ -46,7 +46,7 @@ func (r *Replica) Attach(c *session.Conn, a session.Attach) {
 
 // Submit queues the writes of a run. The hub bounds how many there can be, so it never blocks.
 func (r *Replica) Submit(c *session.Conn, rs []*znode.Request) {
-	r.inbox.submit(c.Number(), znode.Origin{Server: uint64(r.opts.Self), Instance: uint64(r.process)}, append([]*znode.Request(nil), rs...))
+	r.inbox.submit(c.Number(), znode.Origin{Server: uint64(r.opts.Self), Instance: uint64(r.process)}, rs)
 }
 
 // Detach says that a connection is gone.

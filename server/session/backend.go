@@ -30,7 +30,7 @@ type Backend interface {
 	// the replica draws Origin (Conn is c.Number(), Seq grows over the whole process in the order in which requests
 	// enter its queue) before it queues them. Each is answered exactly once through Hub.Complete (or CompleteEmpty for
 	// OpSync), in this order, or else the connection is closed. Submit blocks only for backpressure, never past the
-	// end of the connection (c.Done()). One goroutine calls it for one connection.
+	// end of the connection (c.Done()). One goroutine calls it for one connection. The slice is the backend's to keep.
 	Submit(c *Conn, rs []*znode.Request)
 
 	// Detach says that the connection is gone and will not call again; its session lives on.

@@ -17,39 +17,40 @@ var ErrEnded = errors.New("session: the connection has ended")
 
 // Conn is the shared half of a client connection. Attach, Heard, Do, Authenticate, Answer and Release belong to the
 // connection's own goroutine; everything else may be called from anywhere.
+//
+// There may be tens of thousands that are idle, so it is small and holds nothing that an idle one does not need.
 type Conn struct {
 	hub  *Hub
 	wire Wire
 	sink Sink
-	num  uint32
-	ip   string
 	name string
+	num  uint32
 
-	session atomic.Int64
 	timeout atomic.Int32
+	session atomic.Int64
 	ticket  atomic.Pointer[znode.Ticket]
-	auth    atomic.Pointer[[]znode.AuthID] // immutable lists
+	auth    atomic.Pointer[[]znode.AuthID] // immutable lists; nil: address alone
+	address [1]znode.AuthID                // the identity that every connection has
 	watches atomic.Bool                    // has armed one, ever
 	touched atomic.Bool                    // on the hub's list of touched sessions
 
-	counted     bool  // the hub waits for it
+	ended    atomic.Bool
+	released atomic.Bool
+	done     atomic.Pointer[chan struct{}] // made for who asks
+	reason   Reason                        // set before done is closed
+	waiting  atomic.Pointer[chan struct{}] // while its goroutine waits: where to wake it
+	attached atomic.Pointer[AttachResult]  // the answer to Attach
+	linger   *time.Timer                   // under out.mu
+
 	established int64 // wall clock, ms
 	heard       int64 // when the client was last heard; own goroutine only
-	submit      []*znode.Request
-
-	ended     atomic.Bool
-	released  atomic.Bool
-	done      chan struct{}
-	reason    Reason // set before done is closed
-	attached  chan AttachResult
-	throttled atomic.Bool // its goroutine waits on wakeup
-	wakeup    chan struct{}
-	linger    *time.Timer // under out.mu
+	silence     int64 // before that; likewise
 
 	mu    sync.Mutex // the order lock
 	order Order
 
-	out outbox
+	out     outbox
+	counted bool // the hub waits for it
 }
 
 // Number names the connection within this process; it is Origin.Conn of its requests.
@@ -73,18 +74,29 @@ func (c *Conn) Ticket() znode.Ticket {
 }
 
 // Auth is the list of identities of the connection. It is immutable.
-func (c *Conn) Auth() []znode.AuthID { return *c.auth.Load() }
+func (c *Conn) Auth() []znode.AuthID {
+	if list := c.auth.Load(); list != nil {
+		return *list
+	}
+	return c.address[:]
+}
 
 // Ended reports whether Done is closed.
 func (c *Conn) Ended() bool { return c.ended.Load() }
 
 // Done is closed when the connection is to end.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+func (c *Conn) Done() <-chan struct{} {
+	if c.done.Load() == nil {
+		d := make(chan struct{})
+		c.done.CompareAndSwap(nil, &d) // else another has made it, or it has ended
+	}
+	return *c.done.Load()
+}
 
 // Reason says why the connection ended; empty before Done is closed.
 func (c *Conn) Reason() Reason {
 	select {
-	case <-c.done:
+	case <-c.Done():
 		return c.reason
 	default:
 		return ""
@@ -102,7 +114,10 @@ func (c *Conn) Close(r Reason) {
 // closed, and nothing may come between.
 func (c *Conn) hangUp() {
 	_ = c.sink.Close() // nothing is left to be told to this client
-	close(c.done)
+	if !c.done.CompareAndSwap(nil, &c.hub.closed) {
+		close(*c.done.Load())
+	}
+	c.wake()
 }
 
 // end marks the connection as ended; false if it was already.
@@ -130,31 +145,47 @@ func (c *Conn) AwaitServing(limit time.Duration) bool {
 
 // Attach asks the backend for a session and waits for the answer.
 func (c *Conn) Attach(ctx context.Context, a Attach) (AttachResult, error) {
-	c.hub.backend.Attach(c, a)
-	select {
-	case r := <-c.attached:
-		if r.OK {
-			c.heard = c.hub.backend.Now()
+	woken := c.awaken()
+	defer c.waiting.Store(nil)
+	c.Ask(a)
+	for {
+		if r, ok := c.Answered(); ok {
+			return r, nil
 		}
-		return r, nil
-	case <-c.done:
-		return AttachResult{}, ErrEnded
-	case <-ctx.Done():
-		return AttachResult{}, ctx.Err()
+		if c.Ended() {
+			return AttachResult{}, ErrEnded
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return AttachResult{}, ctx.Err()
+		}
 	}
 }
+
+// Ask is Attach without waiting: Answered tells, then or later.
+func (c *Conn) Ask(a Attach) { c.hub.backend.Attach(c, a) }
+
+// Answered takes the answer to Ask, if it has come.
+func (c *Conn) Answered() (AttachResult, bool) {
+	r := c.attached.Swap(nil)
+	if r == nil {
+		return AttachResult{}, false
+	}
+	if r.OK {
+		c.heard = c.hub.backend.Now()
+	}
+	return *r, true
+}
+
+// Asked reports whether the answer to Ask is still to come.
+func (c *Conn) Asked() bool { return c.attached.Load() == nil && !c.Ended() }
 
 // Heard notes that bytes have come from the client. After a silence of the session's whole timeout the leader may have
 // ended the session, so nothing is answered before it has confirmed that it lives (interleavings 14).
 func (c *Conn) Heard(ctx context.Context) error {
-	now := c.hub.backend.Now()
-	silence := now - c.heard
-	c.heard = now
-	if c.session.Load() == 0 {
-		return nil
-	}
-	if silence >= int64(c.timeout.Load())*int64(time.Millisecond) {
-		r, err := c.Attach(ctx, Attach{Session: c.session.Load(), Timeout: c.timeout.Load(), Again: true})
+	if again, silent := c.Hear(); silent {
+		r, err := c.Attach(ctx, again)
 		if err != nil {
 			return err
 		}
@@ -163,11 +194,29 @@ func (c *Conn) Heard(ctx context.Context) error {
 			return ErrEnded
 		}
 	}
-	if !c.touched.Load() && c.touched.CompareAndSwap(false, true) {
-		c.hub.touch(c)
-	}
+	c.Touch()
 	return nil
 }
+
+// Hear is the first half of Heard: silent says that the session must be confirmed, by asking that, before anything is
+// answered. Touch is the other half.
+func (c *Conn) Hear() (again Attach, silent bool) {
+	now := c.hub.backend.Now()
+	c.silence, c.heard = now-c.heard, now
+	id := c.session.Load()
+	silent = id != 0 && c.silence >= int64(c.timeout.Load())*int64(time.Millisecond)
+	return Attach{Session: id, Timeout: c.timeout.Load(), Again: true}, silent
+}
+
+// Touch counts as a sign of life of the session.
+func (c *Conn) Touch() {
+	if c.session.Load() != 0 && !c.touched.Load() && c.touched.CompareAndSwap(false, true) {
+		c.hub.touch(c)
+	}
+}
+
+// Silence is how long the client had said nothing before it was last heard. It belongs to the connection's goroutine.
+func (c *Conn) Silence() time.Duration { return time.Duration(c.silence) }
 
 // Authenticate adds an identity, at reception: requests received before keep the identities they had (semantics 10).
 func (c *Conn) Authenticate(scheme string, data []byte) znode.Code {
@@ -178,7 +227,7 @@ func (c *Conn) Authenticate(scheme string, data []byte) znode.Code {
 		}
 		return znode.OK
 	}
-	ids, code := znode.Authenticate(scheme, data, c.ip, c.hub.opts.Tree)
+	ids, code := znode.Authenticate(scheme, data, c.address[0].ID, c.hub.opts.Tree)
 	if code != znode.OK {
 		return code
 	}
@@ -283,7 +332,7 @@ func (c *Conn) appendEvent(frame []byte) {
 	}
 	switch {
 	case o.ended:
-	case len(o.late) > 0:
+	case o.late != nil:
 		o.delay(lateItem{frame: bytes.Clone(frame), size: len(frame)})
 		o.stats.Sent++
 	default:
@@ -295,11 +344,21 @@ func (c *Conn) appendEvent(frame []byte) {
 	o.mu.Unlock()
 }
 
-// wake lets the connection's goroutine look again whether it may go on.
+// awaken gives the channel on which the connection's goroutine is woken until it clears waiting. What it waits for it
+// must look at afterwards.
+func (c *Conn) awaken() <-chan struct{} {
+	woken := make(chan struct{}, 1)
+	c.waiting.Store(&woken)
+	return woken
+}
+
+// wake lets the connection's goroutine, if it waits, look again whether it may go on.
 func (c *Conn) wake() {
-	select {
-	case c.wakeup <- struct{}{}:
-	default:
+	if w := c.waiting.Load(); w != nil {
+		select {
+		case *w <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -317,7 +376,7 @@ func (c *Conn) ReleaseFor(r Reason) {
 	if first {
 		c.hangUp()
 	} else {
-		<-c.done // whoever ended it hangs up at once
+		<-c.Done() // whoever ended it hangs up at once
 	}
 	c.mu.Lock()
 	dropped := c.order.Drop()

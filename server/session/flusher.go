@@ -26,28 +26,35 @@ func (f *flusher) stop() {
 
 // run writes outboxes until stop.
 func (f *flusher) run() {
-	var batch [16]*Conn
-	for {
-		f.mu.Lock()
-		for len(f.queue) == 0 && !f.closed {
-			f.cond.Wait()
-		}
-		if f.closed {
-			f.mu.Unlock()
-			return
-		}
-		n := copy(batch[:], f.queue)
-		left := copy(f.queue, f.queue[n:])
-		clear(f.queue[left:])
-		f.queue = f.queue[:left]
-		f.mu.Unlock()
-		for i, c := range batch[:n] {
-			c.out.dirty.Store(false) // before flushing: what is queued from now on marks it again
-			c.flush()
-			batch[i] = nil
-		}
+	for f.round(true) {
 	}
 }
+
+// round writes some outboxes. It waits for them if it is told to; false: there were none, or stop was called.
+func (f *flusher) round(wait bool) bool {
+	var batch [16]*Conn
+	f.mu.Lock()
+	for wait && len(f.queue) == 0 && !f.closed {
+		f.cond.Wait()
+	}
+	if f.closed || len(f.queue) == 0 {
+		f.mu.Unlock()
+		return false
+	}
+	n := copy(batch[:], f.queue)
+	left := copy(f.queue, f.queue[n:])
+	clear(f.queue[left:])
+	f.queue = f.queue[:left]
+	f.mu.Unlock()
+	for _, c := range batch[:n] {
+		c.out.dirty.Store(false) // before flushing: what is queued from now on marks it again
+		c.flush()
+	}
+	return true
+}
+
+// WriteOut does the work of Run's flushers once, without waiting, for a host without goroutines; false: there was none.
+func (h *Hub) WriteOut() bool { return h.flusher.round(false) }
 
 // markDirty puts a connection on the list of the applier's next Flush.
 func (h *Hub) markDirty(c *Conn) {
@@ -102,7 +109,7 @@ func (g *gate) pass(c *Conn) bool {
 		g.wait()
 		select {
 		case <-opened:
-		case <-c.done:
+		case <-c.Done():
 			return false
 		}
 	}
@@ -142,15 +149,27 @@ func (g *gate) run(ctx context.Context) {
 				return
 			}
 		}
-		g.mu.Lock()
-		stalled := g.stalled
-		g.stalled = nil
-		close(g.opened)
-		g.opened = make(chan struct{})
-		g.mu.Unlock()
-		for _, c := range stalled {
-			c.flush()
-		}
+		g.open()
+	}
+}
+
+// open lets those go on that wait for the lease.
+func (g *gate) open() {
+	g.mu.Lock()
+	stalled := g.stalled
+	g.stalled = nil
+	close(g.opened)
+	g.opened = make(chan struct{})
+	g.mu.Unlock()
+	for _, c := range stalled {
+		c.flush()
+	}
+}
+
+// Reopen flushes what waits for the serving lease, for a host without goroutines. Run does so by itself.
+func (h *Hub) Reopen() {
+	if h.leaseValid() {
+		h.gate.open()
 	}
 }
 

@@ -62,6 +62,7 @@ type Hub struct {
 	stats    hubStats
 
 	applier applier
+	closed  chan struct{} // Done of the connections that nobody asked before they ended
 }
 
 // applier is what belongs to the one goroutine that applies transactions.
@@ -135,7 +136,8 @@ func NewHub(o Options) *Hub {
 	if o.Flushers <= 0 {
 		o.Flushers = runtime.GOMAXPROCS(0)
 	}
-	h := &Hub{opts: o, log: o.Log.With().Str("part", "session").Logger(), sessions: map[int64]*Conn{}}
+	h := &Hub{opts: o, log: o.Log.With().Str("part", "session").Logger(), sessions: map[int64]*Conn{}, closed: make(chan struct{})}
+	close(h.closed)
 	for i := range h.conns {
 		h.conns[i].m = map[uint32]*Conn{}
 	}
@@ -180,11 +182,9 @@ func (h *Hub) Run(ctx context.Context) error {
 // statistics print. The caller's goroutine owns the connection and must Release it.
 func (h *Hub) Open(w Wire, s Sink, ip, name string) *Conn {
 	c := &Conn{
-		hub: h, wire: w, sink: s, ip: ip, name: name,
-		done: make(chan struct{}), attached: make(chan AttachResult, 1), wakeup: make(chan struct{}, 1),
+		hub: h, wire: w, sink: s, name: name, address: [1]znode.AuthID{{Scheme: "ip", ID: ip}},
 		heard: h.backend.Now(), established: time.Now().UnixMilli(),
 	}
-	c.auth.Store(&[]znode.AuthID{{Scheme: "ip", ID: ip}})
 	c.out.stats.reset()
 	c.counted = h.open.add()
 	for {
@@ -347,10 +347,8 @@ func (h *Hub) attached(c *Conn, r AttachResult) {
 	if r.OK && !h.own(c, r) {
 		return // a newer owner has it: this connection is closed
 	}
-	select {
-	case c.attached <- r:
-	default: // answered already
-	}
+	c.attached.CompareAndSwap(nil, &r) // else it is answered already
+	c.wake()
 }
 
 // own makes c the connection of its session on this server, unless one with a later ticket is there.
@@ -368,7 +366,8 @@ func (h *Hub) own(c *Conn, r AttachResult) bool {
 		old.Close(ReasonEvicted)
 	}
 	if c.Ticket().Less(r.Ticket) { // a confirmation draws none
-		c.ticket.Store(&r.Ticket)
+		t := r.Ticket // alone
+		c.ticket.Store(&t)
 	}
 	c.timeout.Store(r.Timeout)
 	c.session.Store(r.Session)

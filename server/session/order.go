@@ -114,7 +114,7 @@ func (o *Order) Pop() {
 			clear(o.items[n:])
 			o.items, o.head = o.items[:n], 0
 		}
-	case cap(o.items) > 8:
+	case cap(o.items) > 2:
 		o.items, o.head = nil, 0 // an idle connection holds no queue
 	default:
 		o.items, o.head = o.items[:0], 0

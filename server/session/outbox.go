@@ -29,6 +29,7 @@ const lingerAfterClose = 5 * time.Second
 // buffer is a pooled run of encoded frames.
 type buffer struct {
 	b      []byte
+	off    int // what is before it has been written
 	events int // bytes of them that are events
 }
 
@@ -36,14 +37,9 @@ type buffer struct {
 // a time writes (writing), and goes on with what was appended meanwhile.
 type outbox struct {
 	mu   sync.Mutex
-	head *buffer // being written, from off
-	off  int
+	head *buffer // being written
 	tail *buffer // being appended to
-
-	// late is what comes behind tail and is not encoded yet. While there is any, everything goes there.
-	late       []lateItem
-	lateBytes  int // estimated
-	lateEvents int // bytes of them that are events
+	late *late   // nil: nothing
 
 	writing    bool
 	ended      bool // nothing is taken any more
@@ -54,6 +50,13 @@ type outbox struct {
 	dirty atomic.Bool // on the hub's list of outboxes to flush
 }
 
+// late is what comes behind an outbox's tail and is not encoded yet. While there is any, everything goes there.
+type late struct {
+	items  []lateItem
+	bytes  int // estimated
+	events int // bytes of them that are events
+}
+
 // lateItem is a reply that is encoded when its turn comes, or the frame of an event.
 type lateItem struct {
 	rep   Reply
@@ -62,13 +65,13 @@ type lateItem struct {
 }
 
 // crowded reports whether the client owes it to us to read first.
-func (o *outbox) crowded() bool { return len(o.late) > 0 || o.pending() > SoftOutbox }
+func (o *outbox) crowded() bool { return o.late != nil || o.pending() > SoftOutbox }
 
 // pending is the number of encoded bytes.
 func (o *outbox) pending() int {
 	n := 0
 	if o.head != nil {
-		n = len(o.head.b) - o.off
+		n = len(o.head.b) - o.head.off
 	}
 	if o.tail != nil {
 		n += len(o.tail.b)
@@ -88,11 +91,20 @@ func (o *outbox) room(pool *sync.Pool) *buffer {
 }
 
 // over reports whether the client has been too slow to read. Under mu, before appending.
-func (o *outbox) over() bool { return o.pending()+o.lateBytes > HardReplies }
+func (o *outbox) over() bool {
+	n := o.pending()
+	if o.late != nil {
+		n += o.late.bytes
+	}
+	return n > HardReplies
+}
 
 // overEvents does so for an event.
 func (o *outbox) overEvents() bool {
-	n := o.lateEvents
+	n := 0
+	if o.late != nil {
+		n = o.late.events
+	}
 	for _, b := range [...]*buffer{o.head, o.tail} {
 		if b != nil {
 			n += b.events
@@ -106,10 +118,13 @@ func (o *outbox) delay(it lateItem) {
 	if o.ended {
 		return
 	}
-	o.late = append(o.late, it)
-	o.lateBytes += it.size
+	if o.late == nil {
+		o.late = new(late)
+	}
+	o.late.items = append(o.late.items, it)
+	o.late.bytes += it.size
 	if it.frame != nil {
-		o.lateEvents += it.size
+		o.late.events += it.size
 	}
 }
 
@@ -117,9 +132,9 @@ func (o *outbox) delay(it lateItem) {
 func (c *Conn) next() bool {
 	o := &c.out
 	if o.head == nil {
-		o.head, o.off, o.tail = o.tail, 0, nil
+		o.head, o.tail = o.tail, nil
 	}
-	if o.head == nil && len(o.late) > 0 {
+	if o.head == nil && o.late != nil {
 		o.head = c.encodeLate()
 	}
 	return o.head != nil
@@ -127,31 +142,31 @@ func (c *Conn) next() bool {
 
 // encodeLate takes the first of what is late.
 func (c *Conn) encodeLate() *buffer {
-	o := &c.out
+	l := c.out.late
 	b := c.hub.buffers.Get().(*buffer)
 	n := 0
-	for n < len(o.late) && len(b.b) < lateBatch {
-		it := &o.late[n]
+	for n < len(l.items) && len(b.b) < lateBatch {
+		it := &l.items[n]
 		if it.frame != nil {
 			b.b = append(b.b, it.frame...)
 			b.events += len(it.frame)
-			o.lateEvents -= it.size
+			l.events -= it.size
 		} else {
 			b.b = c.wire.AppendReply(b.b, &it.rep)
 		}
-		o.lateBytes -= it.size
+		l.bytes -= it.size
 		*it = lateItem{}
 		n++
 	}
-	if o.late = o.late[n:]; len(o.late) == 0 {
-		o.late = nil
+	if l.items = l.items[n:]; len(l.items) == 0 {
+		c.out.late = nil
 	}
 	return b
 }
 
 func (o *outbox) drop(pool *sync.Pool) {
 	o.ended = true
-	o.late, o.lateBytes, o.lateEvents = nil, 0, 0
+	o.late = nil
 	if !o.writing && o.head != nil {
 		recycle(pool, o.head)
 		o.head = nil
@@ -164,7 +179,7 @@ func (o *outbox) drop(pool *sync.Pool) {
 
 func recycle(pool *sync.Pool, b *buffer) {
 	if cap(b.b) <= keptBuffer {
-		b.b, b.events = b.b[:0], 0
+		b.b, b.off, b.events = b.b[:0], 0, 0
 		pool.Put(b)
 	}
 }
@@ -194,7 +209,7 @@ func (c *Conn) drain(wait bool) {
 			c.hub.gate.stall(c)
 			return
 		}
-		b, off := o.head, o.off
+		b, off := o.head, o.head.off
 		o.mu.Unlock()
 		var (
 			n   int
@@ -206,14 +221,14 @@ func (c *Conn) drain(wait bool) {
 			n, err = c.sink.TryWrite(b.b[off:])
 		}
 		o.mu.Lock()
-		o.off += n
+		b.off += n
 		if err != nil {
 			o.writing = false
 			o.mu.Unlock()
 			c.Close(ReasonWrite)
 			return
 		}
-		if o.off < len(b.b) {
+		if b.off < len(b.b) {
 			if wait {
 				continue
 			}
@@ -231,9 +246,7 @@ func (c *Conn) drain(wait bool) {
 		o.drop(&c.hub.buffers)
 	}
 	o.mu.Unlock()
-	if c.throttled.Load() {
-		c.wake()
-	}
+	c.wake()
 	if end {
 		c.Close(reason)
 	}

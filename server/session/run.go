@@ -22,6 +22,15 @@ func (c *Conn) Do(rs []Request) error {
 	if len(rs) == 0 {
 		return nil
 	}
+	if err := c.Run(rs); err != nil {
+		return err
+	}
+	c.flush()
+	return c.throttle()
+}
+
+// Run is Do without its end: what it produced is not flushed, and whether there is too much is not looked at.
+func (c *Conn) Run(rs []Request) error {
 	c.out.mu.Lock()
 	c.out.stats.Received += int64(len(rs))
 	c.out.mu.Unlock()
@@ -57,8 +66,14 @@ func (c *Conn) Do(rs []Request) error {
 		}
 		rs = rs[n:]
 	}
-	c.flush()
-	return c.throttle()
+	return nil
+}
+
+// Blocked reports whether Run would wait for the serving lease before this request.
+func (c *Conn) Blocked(r *Request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.order.Idle() && !r.InFlight() && !c.hub.leaseValid()
 }
 
 // runReads executes requests with nothing in flight before them, in runs under one read lock each. Replies are encoded,
@@ -114,7 +129,7 @@ func (c *Conn) runReads(rs []Request) error {
 func (c *Conn) push(rs []Request) (n int, err error) {
 	auth := c.Auth()
 	ticket := c.Ticket()
-	c.submit = c.submit[:0]
+	var submit []*znode.Request
 	c.mu.Lock()
 	for n < len(rs) && (c.order.Len() < maxOutstanding && c.order.Bytes() < maxOutstandingBytes || c.order.Idle()) {
 		r := &rs[n]
@@ -129,20 +144,19 @@ func (c *Conn) push(rs []Request) (n int, err error) {
 			if w.Auth == nil { // a front that speaks for several clients names each one's
 				w.Auth = auth
 			}
-			c.submit = append(c.submit, w)
+			if submit == nil {
+				submit = make([]*znode.Request, 0, len(rs)-n)
+			}
+			submit = append(submit, w)
 		}
 		n++
 	}
 	closed := c.order.Closed()
 	c.mu.Unlock()
 	c.hub.stats.outstanding.Add(int64(n))
-	if len(c.submit) > 0 {
+	if len(submit) > 0 {
 		c.flush() // what the reads before the writes gave need not wait for them
-		c.hub.backend.Submit(c, c.submit)
-		clear(c.submit)
-		if cap(c.submit) > runRequests {
-			c.submit = nil
-		}
+		c.hub.backend.Submit(c, submit)
 	}
 	if closed {
 		return n, ErrEnded
@@ -162,15 +176,12 @@ func (c *Conn) throttle() error {
 		if !c.crowded() {
 			return nil
 		}
-		c.throttled.Store(true)
+		woken := c.awaken()
 		c.hub.crowd.add(c)
-		if c.crowded() { // looked at again: a wake-up before throttled was set is lost
-			select {
-			case <-c.wakeup:
-			case <-c.done:
-			}
+		if c.crowded() && !c.Ended() { // looked at again: a wake-up before awaken is lost
+			<-woken
 		}
-		c.throttled.Store(false)
+		c.waiting.Store(nil)
 	}
 }
 
@@ -229,6 +240,7 @@ func (c *Conn) execute(t *znode.Tree, r *Request, auth []znode.AuthID, rep *Repl
 		for s := (steps{lists: r.Lists}); !s.done(); {
 			c.setWatches(t, &s)
 		}
+		rep.Err = r.Lists.outcome()
 	case znode.OpAddWatch, znode.OpCheckWatches, znode.OpRemoveWatches:
 		rep.Err = c.watchOp(r)
 	default:
@@ -267,9 +279,7 @@ func (c *Conn) complete(t *znode.Tree, seq uint64, a *znode.Applied, s *applier)
 	}
 	c.mu.Unlock()
 	c.hub.stats.outstanding.Add(int64(-n))
-	if c.throttled.Load() {
-		c.wake()
-	}
+	c.wake()
 }
 
 // answer queues the reply of a request that went to the leader.
