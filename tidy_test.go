@@ -43,7 +43,7 @@ var arrows = map[string][]string{
 	"server/sim/check": {},
 	"server/sim":       {"zab", "election", "znode", "server/peer", "server/replica", "server/session", "server/store", "server/sim/check"},
 	"server/sim/storm": {"server/sim"},
-	"server/bounds":       {},
+	"server/bounds":    {},
 
 	"server/front":        {"znode", "server/session", "proto/jute"},
 	"server/front/grpc":   {"znode", "server/session", "proto/zk/v1"},

@@ -3,50 +3,77 @@ package explore
 import (
 	"flag"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/zkserver/zkserver/zab"
 )
 
 var (
-	fWorld  = flag.String("world", "", "explore this world only, fully")
-	fStates = flag.Uint64("states", 0, "stop after so many states")
-	fGiB    = flag.Float64("gib", 1, "size of the table of visited states")
-	fWide   = flag.Bool("wide", false, "breadth first")
-	fTx     = flag.Int("tx", 2, "")
-	fCr     = flag.Int("cr", 0, "")
-	fCut    = flag.Int("cut", 0, "")
-	fEl     = flag.Int("el", 1, "")
-	fAsync  = flag.Bool("async", false, "")
+	fTx     = flag.Int("transactions", 2, "of TestFull")
+	fCr     = flag.Int("crashes", 2, "of TestFull")
+	fCut    = flag.Int("cuts", 1, "of TestFull")
+	fEl     = flag.Int("elections", 3, "of TestFull")
+	fBest   = flag.Bool("best", false, "TestFull elects the better of two, as votes have it")
+	fWhole  = flag.Bool("whole", false, "TestFull lists every event in every state")
+	fStates = flag.Uint64("states", 0, "TestFull stops after so many states")
+	fGiB    = flag.Float64("gib", 4, "size of TestFull's table of visited states, rounded down to a power of two")
 )
 
-func settled() (d [servers]disk) {
-	for i := range d {
-		d[i] = disk{hard: zab.HardState{Accepted: 1, Current: 1}, ensemble: 7}
-	}
-	return d
-}
-
-func report(t *testing.T, r Result) {
+func report(t *testing.T, name string, r Result) {
 	t.Helper()
-	t.Logf("%d states, %d transitions, %d quiet, %d nodes, depth %d, %v, complete %v (%.0f states/s)", r.States, r.Transitions, r.Quiet, r.Nodes, r.Depth,
-		r.Took.Round(time.Millisecond), r.Complete, float64(r.States)/r.Took.Seconds())
+	t.Logf("%s: %d states, %d transitions, %d quiet, %d nodes, depth %d, %v, complete: %v", name, r.States, r.Transitions, r.Quiet, r.Nodes, r.Depth,
+		r.Took.Round(time.Millisecond), r.Complete)
 	if r.Fault != "" {
-		t.Errorf("%s\n%s", r.Fault, strings.Join(r.Trace, "\n"))
+		t.Errorf("%s: %s\n%s", name, r.Fault, strings.Join(r.Trace, "\n"))
 	}
 }
 
-func TestTry(t *testing.T) {
-	c := Config{Transactions: *fTx, Crashes: *fCr, Cuts: *fCut, Elections: *fEl, Whole: *fAsync, Flush: true, Start: settled()}
-	e := New(c)
-	b := Bounds{States: *fStates, Bytes: uint64(*fGiB * (1 << 30)), Progress: func(r Result) {
-		fmt.Printf("%d states %d transitions %d nodes depth %d %v\n", r.States, r.Transitions, r.Nodes, r.Depth, r.Took.Round(time.Second))
-	}}
-	if *fWide {
-		report(t, e.Wide(b))
-	} else {
-		report(t, e.Deep(b))
+// TestSmall explores every small world to its end.
+func TestSmall(t *testing.T) {
+	for _, c := range Small() {
+		r := New(c).Wide(Bounds{})
+		report(t, c.Name, r)
+		if !r.Complete {
+			t.Errorf("%s: not all was visited", c.Name)
+		}
 	}
+}
+
+// TestFull explores the bounds that the flags give, with ZKSERVER_FULL=1: nice go test ./server/sim/explore -run Full -timeout 0 -v
+func TestFull(t *testing.T) {
+	if os.Getenv("ZKSERVER_FULL") == "" {
+		t.Skip("takes hours: ZKSERVER_FULL=1")
+	}
+	c := Config{
+		Transactions: *fTx, Crashes: *fCr, Cuts: *fCut, Elections: *fEl, Best: *fBest, Whole: *fWhole, Flush: true, Start: same(at(1, 1, 0, 0)),
+	}
+	r := New(c).Deep(Bounds{States: *fStates, Bytes: uint64(*fGiB * (1 << 30)), Progress: func(r Result) {
+		fmt.Fprintf(os.Stderr, "%d million states, %d transitions, %d nodes, depth %d, %v\n", r.States>>20, r.Transitions, r.Nodes, r.Depth, r.Took.Round(time.Second))
+	}})
+	report(t, "full", r)
+}
+
+// TestMutant looks for the fault that an overlay has planted; server/sim/mutation runs it.
+func TestMutant(t *testing.T) {
+	if os.Getenv("ZKSERVER_MUTANT") == "" {
+		t.Skip("for planted faults")
+	}
+	limit, err := strconv.ParseUint(os.Getenv("ZKSERVER_MUTANT_STATES"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states uint64
+	for _, c := range Small() {
+		r := New(c).Wide(Bounds{States: limit})
+		states += r.States
+		if r.Fault != "" {
+			fault, _, _ := strings.Cut(r.Fault, "\n")
+			fmt.Printf("MUTANT caught after=%d %s (%s)\n", states, fault, c.Name)
+			t.Log(strings.Join(r.Trace, "\n"))
+			return
+		}
+	}
+	fmt.Printf("MUTANT survived after=%d\n", states)
 }

@@ -38,6 +38,21 @@ func (g *ghost) clone() *ghost {
 	return &d
 }
 
+// remember takes what a disk holds at the start as proposed.
+func (g *ghost) remember(d *disk) {
+	prev := zab.Zxid(0)
+	for _, z := range slices.Concat(d.state, d.log) {
+		r := g.reign(z.Epoch())
+		if r == nil {
+			g.epochs = append(g.epochs, reign{epoch: z.Epoch(), prev: prev})
+			slices.SortFunc(g.epochs, func(a, b reign) int { return int(a.epoch) - int(b.epoch) })
+			r = g.reign(z.Epoch())
+		}
+		r.count = max(r.count, z.Counter())
+		prev = z
+	}
+}
+
 // observe checks what a step of server i has made true. A fresh server may know less of the commit point than before.
 func (e *Explorer) observe(w *world, i int, was, n *node, fresh bool) string {
 	g := e.ghosts[w.ghost]
@@ -84,7 +99,7 @@ func (e *Explorer) observe(w *world, i int, was, n *node, fresh bool) string {
 	if !slices.Equal(n.disk.log, was.disk.log) {
 		prev := n.disk.base
 		for _, z := range n.disk.log {
-			if r := g.reign(z.Epoch()); z.Counter() == 1 && z.Epoch() > 1 && (r == nil || r.prev != prev) {
+			if r := g.reign(z.Epoch()); z.Counter() == 1 && (r == nil || r.prev != prev) {
 				return fmt.Sprintf("I5: %d has stored %s behind %s", i+1, zx(z), zx(prev))
 			}
 			prev = z
@@ -98,7 +113,7 @@ func (e *Explorer) observe(w *world, i int, was, n *node, fresh bool) string {
 				return fmt.Sprintf("I4: %d delivers %s as number %d, others %s", i+1, zx(z), k+1, zx(g.order[k]))
 			}
 		default:
-			if r := g.reign(z.Epoch()); z.Epoch() > 1 && (r == nil || z.Counter() > r.count) {
+			if r := g.reign(z.Epoch()); r == nil || z.Counter() > r.count {
 				return fmt.Sprintf("I3: %d delivers %s, which nobody has proposed", i+1, zx(z))
 			}
 			if k > 0 && z != g.order[k-1]+1 && (z.Epoch() <= g.order[k-1].Epoch() || z.Counter() != 1) {

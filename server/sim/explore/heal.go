@@ -18,7 +18,7 @@ func (e *Explorer) look(w *world) string {
 		e.onQuiet(w)
 	}
 	h := *w
-	h.elections, h.transactions = 255, 255
+	h.elections, h.transactions, h.ticks = 255, 255, 255
 	for i := range servers {
 		if w.deaf>>i&1 == 1 {
 			if f := e.cut(&h, i, e.facts(w, i).leader); f != "" {
@@ -26,7 +26,7 @@ func (e *Explorer) look(w *world) string {
 			}
 		}
 	}
-	for range 16 {
+	for round := range 64 {
 		if f := e.settle(&h); f != "" {
 			return f
 		}
@@ -45,7 +45,7 @@ func (e *Explorer) look(w *world) string {
 			}
 			return ""
 		}
-		if f := e.revive(&h); f != "" {
+		if f := e.revive(&h, round%8 != 0); f != "" {
 			return f
 		}
 	}
@@ -81,8 +81,16 @@ func (e *Explorer) healthy(w *world) int {
 }
 
 // revive does what elections and deadlines do for those that wait.
-func (e *Explorer) revive(w *world) string {
-	leader := -1
+func (e *Explorer) revive(w *world, beat bool) string {
+	leader, stamped := -1, false
+	for i := range servers {
+		stamped = stamped || e.facts(w, i).stamped
+	}
+	for i := range servers {
+		if f := e.facts(w, i); f.role == zab.Following && e.facts(w, f.leader).role != zab.Leading {
+			return e.do(w, action{what: doStepDown, a: uint8(i)})
+		}
+	}
 	for i := range servers {
 		if f := e.facts(w, i); f.role == zab.Leading && (leader < 0 || f.epoch > e.facts(w, leader).epoch) {
 			leader = i
@@ -91,7 +99,7 @@ func (e *Explorer) revive(w *world) string {
 	if leader < 0 {
 		for i := range servers {
 			f := e.facts(w, i)
-			if f.role != zab.Looking {
+			if f.role != zab.Looking || stamped && !f.stamped {
 				continue
 			}
 			if leader < 0 || ahead(f, e.facts(w, leader)) {
@@ -111,12 +119,15 @@ func (e *Explorer) revive(w *world) string {
 				return e.do(w, action{what: doJoin, a: uint8(i), b: uint8(leader)})
 			}
 		}
-		if e.cfg.Blanks && e.facts(w, leader).next != 0 {
+		if beat && !e.cfg.still() && e.facts(w, leader).next != 0 {
 			return e.do(w, action{what: doTick, a: uint8(leader)})
 		}
 	}
 	if xs := e.timeouts(w, nil); len(xs) > 0 {
 		return e.do(w, xs[0])
+	}
+	if !e.cfg.still() {
+		return ""
 	}
 	return "I12: stuck:\n" + e.describe(w)
 }

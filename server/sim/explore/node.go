@@ -69,6 +69,7 @@ type facts struct {
 	accepted  zab.Epoch
 	current   zab.Epoch
 	last      zab.Zxid
+	stamped   bool
 }
 
 // input is what a node consumes; it names servers by index.
@@ -136,10 +137,11 @@ func (c *Config) boot(i int, d disk, applied zab.Zxid) (*zab.Core, error) {
 	}
 	return zab.New(zab.Boot{
 		Self: id(i), Members: members, Hard: d.hard, Base: d.base, Last: d.last(), Committed: d.commit,
-		Delivered: max(d.commit, applied), Epochs: d.epochs, Ensemble: d.ensemble,
+		Delivered: max(d.commit, applied, d.base), Epochs: d.epochs, Ensemble: d.ensemble,
 		Rand: rand.New(c.draws),
 		Options: zab.Options{
 			InitLimit: forever, SyncLimit: forever, SilenceLimit: forever, Heartbeat: heartbeat, HandOverLimit: forever,
+			CounterLimit: c.CounterLimit,
 		},
 	})
 }
@@ -174,9 +176,9 @@ func (e *Explorer) reborn(i int, d disk, applied zab.Zxid, drawn uint64) (*node,
 }
 
 // step lets a node take an input.
-func (e *Explorer) step(i int, was *node, in input) (*node, *outcome) {
-	out := &outcome{}
+func (e *Explorer) step(i int, was *node, in input) (to *node, out *outcome) {
 	n := *was
+	to, out = &n, &outcome{}
 	n.core = was.core.Clone()
 	defer func() {
 		n.draws = e.cfg.draws.n
@@ -192,7 +194,7 @@ func (e *Explorer) step(i int, was *node, in input) (*node, *outcome) {
 		op := n.queue[0]
 		n.queue = n.queue[1:]
 		if out.fault = n.disk.perform(op); out.fault != "" {
-			return &n, out
+			return to, out
 		}
 		if op.Install != nil {
 			k, _ := strconv.Atoi(op.Install.Dir)
@@ -211,6 +213,7 @@ func (e *Explorer) step(i int, was *node, in input) (*node, *outcome) {
 	case linkUp:
 		n.core.Step(zab.LinkUp{Link: link(in.peer)})
 	case linkDown:
+		n.ungate(in.peer)
 		n.core.Step(zab.LinkDown{Link: link(in.peer)})
 	case elected:
 		n.core.Step(zab.Elected{Leader: id(in.peer)})
@@ -236,7 +239,7 @@ func (e *Explorer) step(i int, was *node, in input) (*node, *outcome) {
 		return e.crash(i, was, in, out)
 	}
 	e.take(&n, out)
-	return &n, out
+	return to, out
 }
 
 // crash keeps a prefix of what was issued to the disk and starts again from it. Links are new: whatever was on the old
@@ -315,10 +318,20 @@ func (e *Explorer) take(n *node, out *outcome) {
 	n.facts = factsOf(n)
 }
 
+// ungate drops what waits for the disk to leave on a link that is gone.
+func (n *node) ungate(peer int) {
+	n.gated = slices.DeleteFunc(slices.Clone(n.gated), func(g zab.Gated) bool { return g.Link.Peer == id(peer) })
+}
+
 func (e *Explorer) event(n *node, ev zab.Event, out *outcome) {
 	switch ev := ev.(type) {
 	case zab.CutLink:
+		n.ungate(int(ev.Link.Peer) - 1)
 		out.cuts |= 1 << (ev.Link.Peer - 1)
+		switch ev.Reason {
+		case zab.ReasonBadMessage, zab.ReasonGap, zab.ReasonTables, zab.ReasonLogCut: // among servers that keep to the rules
+			out.fault = fmt.Sprintf("ends its link with %d: %s %s", ev.Link.Peer, ev.Reason, ev.Detail)
+		}
 	case zab.Fatal:
 		out.fault = fmt.Sprintf("stops for the operator: %s %s", ev.Reason, ev.Detail)
 	case zab.Alarm:
@@ -481,6 +494,7 @@ func factsOf(n *node) facts {
 	f := facts{
 		role: s.Role, phase: s.Phase, leader: int(s.Leader) - 1, epoch: s.Epoch, committed: s.Committed,
 		barrier: n.core.BarrierPassed(), accepted: s.Hard.Accepted, current: s.Hard.Current, last: s.Last,
+		stamped: s.Ensemble != 0,
 	}
 	for _, x := range s.Learners {
 		f.learners |= 1 << (x.ID - 1)

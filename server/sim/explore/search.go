@@ -161,7 +161,7 @@ func (e *Explorer) stepped(node uint32, i int, in input) *outcome {
 func (e *Explorer) start() (world, string) {
 	w := world{
 		transactions: uint8(e.cfg.Transactions), crashes: uint8(e.cfg.Crashes), cuts: uint8(e.cfg.Cuts),
-		elections: uint8(e.cfg.Elections), handOvers: uint8(e.cfg.HandOvers),
+		elections: uint8(e.cfg.Elections), handOvers: uint8(e.cfg.HandOvers), ticks: uint8(e.cfg.Ticks),
 	}
 	g := &ghost{}
 	for i := range servers {
@@ -172,6 +172,7 @@ func (e *Explorer) start() (world, string) {
 		n.facts = factsOf(n)
 		w.node[i] = e.intern(n)
 		g.commit = max(g.commit, n.facts.committed)
+		g.remember(&n.disk)
 		if len(n.tree) > len(g.order) {
 			g.order = n.tree
 		}
@@ -190,7 +191,7 @@ func (e *Explorer) start() (world, string) {
 // key is the state's hash, the least of those under each renaming of the servers.
 func (e *Explorer) key(w *world) uint64 {
 	least := ^uint64(0)
-	budget := uint64(w.transactions) | uint64(w.crashes)<<8 | uint64(w.cuts)<<16 | uint64(w.elections)<<24 | uint64(w.handOvers)<<32
+	budget := uint64(w.transactions) | uint64(w.crashes)<<8 | uint64(w.cuts)<<16 | uint64(w.elections)<<24 | uint64(w.handOvers)<<32 | uint64(w.ticks)<<40
 	for p := range renamings {
 		to := &e.perms[p]
 		h := mix(e.ghostHash[w.ghost] ^ budget*0x9e3779b97f4a7c15)

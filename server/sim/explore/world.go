@@ -12,10 +12,12 @@ import (
 type Config struct {
 	Name         string
 	Transactions int
-	Crashes      int // with an immediate restart: one that stays down is one that nobody elects
-	Cuts         int // links that break and come back, or all links of the leader at once
-	Elections    int // of a leader and its first follower; any two, not only the best. Others join at any time
+	Crashes      int  // with an immediate restart: one that stays down is one that nobody elects
+	Cuts         int  // links that break and come back, or all links of the leader at once
+	Elections    int  // of a leader and its first follower. Others join at any time
+	Best         bool // the leader is the better of the two, as votes have it; else any
 	HandOvers    int
+	CounterLimit uint32 // of transactions in an epoch; zero: none
 	Start        [servers]disk
 
 	// Whole lists every event in every state. Else a server that does not lead takes what its leader has sent, and its
@@ -28,15 +30,15 @@ type Config struct {
 	Flush bool
 	// Runs lets two transactions come as one proposal.
 	Runs bool
-	// Blanks need rounds of pings: one heartbeat may pass when nothing else can happen.
-	Blanks bool
+	// Ticks is how many heartbeats may pass, when nothing is under way: a blank server waits for rounds of pings.
+	Ticks int
 
 	draws *draws
 }
 
 // still: nothing depends on rounds of pings. They promise nothing and change nothing that others ask for, so there are
 // none.
-func (c *Config) still() bool { return !c.Blanks && c.HandOvers == 0 }
+func (c *Config) still() bool { return c.Ticks == 0 && c.HandOvers == 0 }
 
 // world is a state of the whole: three nodes, what is under way between them, what no server knows, and what the
 // budgets leave.
@@ -48,7 +50,7 @@ type world struct {
 	stale [servers]uint8          // links that this leader has not noticed to be broken
 	deaf  uint8                   // servers that nothing reaches any more from their leader; a fault to come explains it
 
-	transactions, crashes, cuts, elections, handOvers uint8
+	transactions, crashes, cuts, elections, handOvers, ticks uint8
 }
 
 // pipe is what is on its way from one server to another, in order.
@@ -168,6 +170,7 @@ func (e *Explorer) act(w *world, x action) string {
 		w.handOvers--
 		return e.input(w, a, input{kind: handOver})
 	case doTick:
+		w.ticks--
 		return e.input(w, a, input{kind: tick})
 	case doCrash:
 		w.crashes--
@@ -376,7 +379,7 @@ func (e *Explorer) enabled(w *world, xs []action) []action {
 			if a == b || !w.linked(a, b) {
 				continue
 			}
-			if looking(a) && looking(b) && w.elections > 0 {
+			if looking(a) && looking(b) && w.elections > 0 && !(e.cfg.Best && ahead(e.facts(w, b), f)) {
 				xs = append(xs, action{what: doElect, a: uint8(a), b: uint8(b)})
 			}
 			if looking(a) && e.facts(w, b).role == zab.Leading {
@@ -400,7 +403,7 @@ func (e *Explorer) enabled(w *world, xs []action) []action {
 		}
 		xs = e.crashes(w, a, len(e.nodes[w.node[a]].queue), xs)
 	}
-	if e.cfg.Blanks && len(xs) == 0 {
+	if w.ticks > 0 && len(e.moves(w, nil)) == 0 {
 		for a := range servers {
 			if e.facts(w, a).role == zab.Leading {
 				xs = append(xs, action{what: doTick, a: uint8(a)})

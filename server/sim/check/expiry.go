@@ -1,0 +1,66 @@
+package check
+
+// touch is what a leader knows of a session's life, on its own clock (which does not count its own pauses), in ms.
+type touch struct {
+	leader   int
+	at       int64
+	timeout  int64
+	proposed int64 // real time at which its expiry was proposed; zero: not
+}
+
+// LeaderBegan: a server has begun to serve as leader; every session has its full timeout from now.
+func (c *Checker) LeaderBegan(s int, now int64, sessions map[int64]int64) {
+	for id, timeout := range sessions {
+		c.leaderSeen[id] = &touch{leader: s, at: now, timeout: timeout}
+	}
+}
+
+// Touched: a leader has processed a sign of life of a session.
+func (c *Checker) Touched(s int, id, now, timeout int64) {
+	t := c.leaderSeen[id]
+	if t == nil || t.leader != s {
+		t = &touch{leader: s, timeout: timeout}
+		c.leaderSeen[id] = t
+	}
+	t.at = now
+	if timeout > 0 {
+		t.timeout = timeout
+	}
+}
+
+// expirySlack is what the leader's loop and clock may be behind, in ms.
+const expirySlack = 100
+
+// Expires: a leader proposes the end of a session of which it has not heard (I10).
+func (c *Checker) Expires(s int, id, now, real int64) {
+	t := c.leaderSeen[id]
+	if t == nil || t.leader != s {
+		return
+	}
+	if now-t.at < t.timeout-expirySlack {
+		c.fail("S6", "leader %d ends session %x %d ms after a sign of life; its timeout is %d ms", s, id, now-t.at, t.timeout)
+	}
+	t.proposed = real
+}
+
+// Answered: something has been written to a client of a session, at this real time (I10).
+func (c *Checker) Answered(id, real int64) {
+	s := c.session(id)
+	s.answered = max(s.answered, real)
+	if s.ended {
+		if t := c.leaderSeen[id]; t != nil && t.proposed != 0 {
+			c.fail("S6", "a client of session %x was answered after the session had expired", id)
+		}
+	}
+}
+
+// expired: an expiry has been committed.
+func (c *Checker) expired(id int64, z uint64) {
+	t := c.leaderSeen[id]
+	if t == nil || t.proposed == 0 {
+		return
+	}
+	if s := c.session(id); s.answered > t.proposed {
+		c.fail("S6", "session %x was answered after its leader had proposed its end %s", id, Zx(z))
+	}
+}

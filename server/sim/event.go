@@ -1,0 +1,102 @@
+package sim
+
+// kind of an event.
+type kind uint8
+
+const (
+	evQuantum kind = iota
+	evLoop
+	evDisk
+	evApply
+	evState
+	evReads
+	evSnapReady
+	evFlush
+	evReopen
+	evNet
+	evDial
+	evSilence
+	evChunk
+	evRead
+	evConnFlush
+	evConnEnd
+	evOpen
+	evDown
+	evClient
+	evFault
+	evBoot
+	evHeal
+	evProbe
+	evExit
+)
+
+var kindNames = [...]string{
+	"quantum", "loop", "disk", "apply", "state", "reads", "snapready", "flush", "reopen", "net", "dial", "silence", "chunk",
+	"read", "connflush", "connend", "open", "down", "client", "fault", "boot", "heal", "probe", "exit",
+}
+
+// event is something that will happen. gen names the run of the process that it belongs to, where it belongs to one.
+type event struct {
+	at   int64
+	seq  uint64
+	kind kind
+	gen  uint32
+	a, b int32
+}
+
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+// agenda is a heap of events.
+type agenda struct {
+	heap []event
+	seq  uint64
+}
+
+func (g *agenda) push(e event) {
+	g.seq++
+	e.seq = g.seq
+	h := append(g.heap, e)
+	i := len(h) - 1
+	for i > 0 {
+		p := (i - 1) / 4
+		if !e.before(&h[p]) {
+			break
+		}
+		h[i] = h[p]
+		i = p
+	}
+	h[i] = e
+	g.heap = h
+}
+
+func (g *agenda) pop() event {
+	h := g.heap
+	top := h[0]
+	n := len(h) - 1
+	e := h[n]
+	h = h[:n]
+	g.heap = h
+	if n == 0 {
+		return top
+	}
+	i := 0
+	for {
+		c := 4*i + 1
+		if c >= n {
+			break
+		}
+		m := c
+		for k := c + 1; k < min(c+4, n); k++ {
+			if h[k].before(&h[m]) {
+				m = k
+			}
+		}
+		if !h[m].before(&e) {
+			break
+		}
+		h[i] = h[m]
+		i = m
+	}
+	h[i] = e
+	return top
+}

@@ -1,0 +1,191 @@
+package sim
+
+import "github.com/zkserver/zkserver/server/replica"
+
+// strike lets a fault happen.
+func (w *World) strike(f *fault) {
+	if w.healed != 0 {
+		return
+	}
+	s := w.servers[f.a]
+	name := faultNames[f.kind]
+	w.logf("-- %v", f)
+	w.cover.hit("fault: " + name)
+	w.stats.Faults++
+	switch f.kind {
+	case fCrash, fPower:
+		if s.up {
+			how := crashProcess
+			if f.kind == fPower {
+				how = crashPower
+			}
+			s.crash(how, name)
+		}
+		w.bootIn(s, f.dur)
+	case fPause:
+		s.pause(f.dur)
+	case fCut:
+		if len(w.servers) > 1 {
+			w.pair(f.a, f.b).breakLink(-1)
+		}
+	case fOneWay:
+		if len(w.servers) > 1 {
+			p := w.pair(f.a, f.b)
+			p.block(p.side(f.b), f.dur)
+		}
+	case fIsolate:
+		w.isolate(f)
+	case fSlowDisk:
+		s.slow, s.slowEnd = int64(10+f.dice%200), w.now+f.dur
+	case fStuckDisk:
+		s.stuck = w.now + f.dur
+	case fBadDisk:
+		if s.up {
+			s.badDisk = true
+		}
+	case fSlowLink:
+		if len(w.servers) > 1 {
+			d := w.pair(f.a, f.b).to(f.b)
+			d.slow, d.lag = w.now+f.dur, int64(f.dice%400)*ms
+		}
+	case fSlowApply:
+		s.applySlow = w.now + f.dur
+	case fJump:
+		s.wallOff += int64(f.dice%20000) - 10000
+	case fRate:
+		if w.cfg.drift > 0 && s.up {
+			s.setRate(1000 + int64(f.dice%(2*w.cfg.drift+1)-w.cfg.drift))
+		}
+	case fLeave:
+		s.leave()
+	case fRolling:
+		at := w.now
+		for i := range w.servers {
+			w.faults = append(w.faults, fault{kind: fLeave, a: i, index: f.index, dice: f.dice})
+			w.agenda.push(event{at: at, kind: evFault, a: int32(len(w.faults) - 1)})
+			at += w.rnd.between(300*ms, 3*s1)
+		}
+	case fWipe, fDamage:
+		w.loseDisk(s, f)
+	case fCutLog:
+		s.cutNow = true
+		s.flushAt = 0
+	case fSnapCut:
+		w.cutSnaps = 1 + f.dice%2
+		if len(w.servers) > 1 { // somebody needs one: a server falls behind the others' logs
+			for _, o := range w.servers {
+				o.cutNow, o.flushAt = o != s, 0
+			}
+			if s.up {
+				s.crash(crashProcess, name)
+			}
+			w.bootIn(s, f.dur)
+		}
+	case fClientCut, fClientPause:
+		if len(w.clients) == 0 {
+			return
+		}
+		c := w.clients[f.dice%len(w.clients)]
+		if f.kind == fClientPause {
+			c.paused = w.now + f.dur
+		} else if k := c.conn; k != nil {
+			k.cut = true
+			if n := len(k.in); n > 0 {
+				k.in = k.in[:c.rnd.n(n+1)]
+			}
+		}
+	case fSplit:
+		mask := f.dice
+		for _, p := range w.pairs {
+			if mask>>p.end[0]&1 != mask>>p.end[1]&1 {
+				p.block(0, f.dur)
+				p.block(1, f.dur)
+			}
+		}
+	case fFlap:
+		if len(w.servers) > 1 {
+			at := w.now
+			for range 2 + f.dice%6 {
+				at += w.rnd.between(10*ms, 400*ms)
+				w.faults = append(w.faults, fault{kind: fCut, a: f.a, b: f.b, index: f.index})
+				w.agenda.push(event{at: at, kind: evFault, a: int32(len(w.faults) - 1)})
+			}
+		}
+	}
+}
+
+// bootIn starts a server again, so long from now.
+func (w *World) bootIn(s *server, in int64) {
+	s.away = true
+	w.at(in, event{kind: evBoot, a: int32(s.i)})
+}
+
+func (w *World) isolate(f *fault) {
+	for o := range w.servers {
+		if o == f.a {
+			continue
+		}
+		p := w.pair(f.a, o)
+		if f.dice%3 != 0 {
+			p.block(p.side(f.a), f.dur)
+		}
+		if f.dice%3 != 1 {
+			p.block(p.side(o), f.dur)
+		}
+	}
+}
+
+// pause stops a process, as SIGSTOP does.
+func (s *server) pause(dur int64) {
+	w := s.w
+	if !s.up || s.paused > w.now {
+		return
+	}
+	s.paused = w.now + dur
+	local := dur * s.rate / 1000
+	if local-40*ms >= int64(w.cfg.zab.SilenceLimit)/2 { // it must notice that
+		s.pausedSum += local
+	}
+	for _, p := range w.pairs { // its peers hear nothing of it
+		if p.up && (p.end[0] == s.i || p.end[1] == s.i) && dur > 2*int64(w.cfg.zab.SilenceLimit) {
+			w.at(2*int64(w.cfg.zab.SilenceLimit), event{kind: evSilence, gen: uint32(p.inc), a: int32(p.index), b: int32(1 - p.side(s.i))})
+		}
+	}
+}
+
+// leave lets a server go gracefully and come again.
+func (s *server) leave() {
+	if s.up && !s.leaving {
+		s.leaving = true
+		s.logf("is to leave")
+		s.push(replica.Leave{})
+	}
+}
+
+// loseDisk takes a server's whole disk, or makes its state unreadable: either only as long as those that are left are a
+// quorum (I6, and who needs a snapshot cannot vote).
+func (w *World) loseDisk(s *server, f *fault) {
+	spare := w.chk.Quorum(func(i int) bool { return i != s.i && !w.servers[i].lost && !w.servers[i].disk.damaged })
+	if f.kind == fWipe {
+		if !spare {
+			return
+		}
+		if s.up {
+			s.crash(crashPower, "wiped")
+		}
+		s.wipe()
+		w.cover.hit("wiped")
+	} else {
+		if !spare && s.disk.base != 0 {
+			return // the log alone does not rebuild it, and there might be nobody to get it from
+		}
+		if s.up {
+			s.crash(crashPower, "damaged")
+		}
+		s.damage()
+		if s.disk.damaged {
+			w.cover.hit("state damaged")
+		}
+	}
+	w.bootIn(s, f.dur)
+}

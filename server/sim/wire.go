@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/zkserver/zkserver/server/session"
+	"github.com/zkserver/zkserver/server/sim/check"
+	"github.com/zkserver/zkserver/znode"
+)
+
+// frame is what a client is sent.
+type frame struct {
+	kind  frameKind
+	op    znode.Op
+	xid   int32
+	zxid  int64
+	code  int32
+	node  check.Node
+	read  bool // node is set
+	path  string
+	event znode.EventType
+
+	ok       bool // of a connect response
+	session  int64
+	password [16]byte
+	timeout  int32
+}
+
+type frameKind uint8
+
+const (
+	frameReply frameKind = iota
+	frameEvent
+	frameConnect
+)
+
+// wire keeps what is said on a server's client connections; on the way it is the number of a frame.
+type wire struct{ frames []frame }
+
+const frameSize = 4
+
+func (w *wire) reset() { w.frames = w.frames[:0] }
+
+func (w *wire) add(dst []byte, f *frame) []byte {
+	w.frames = append(w.frames, *f)
+	return binary.LittleEndian.AppendUint32(dst, uint32(len(w.frames)-1))
+}
+
+// Slot is the place of encoded events.
+func (w *wire) Slot() int { return 0 }
+
+// AppendReply encodes a reply.
+func (w *wire) AppendReply(dst []byte, r *session.Reply) []byte {
+	f := frame{kind: frameReply, op: r.Op, xid: r.Xid, zxid: r.Zxid, code: int32(r.Err), path: r.Path}
+	if r.Err == znode.OK {
+		switch r.Op {
+		case znode.OpExists:
+			f.node, f.read = nodeOf(&r.Stat), true
+			f.node.NoData, f.node.NoKidsInRead = true, true
+		case znode.OpGetData:
+			f.node, f.read = nodeOf(&r.Stat), true
+			f.node.Data, f.node.NoKidsInRead = check.Hash(r.Data), true
+		case znode.OpGetChildren2:
+			f.node, f.read = nodeOf(&r.Stat), true
+			f.node.NoData = true
+			f.node.Kids = len(r.Names)
+			for _, n := range r.Names {
+				f.node.KidSum += check.NameHash(n)
+			}
+		case znode.OpMulti:
+			for i := range r.Multi {
+				if r.Multi[i].Code != znode.OK {
+					f.code = multiFailed
+				}
+			}
+		}
+	}
+	return w.add(dst, &f)
+}
+
+// AppendEvent encodes a watch event.
+func (w *wire) AppendEvent(dst []byte, zxid int64, t znode.EventType, path string) []byte {
+	return w.add(dst, &frame{kind: frameEvent, zxid: zxid, event: t, path: path})
+}
