@@ -42,14 +42,7 @@ func write(t *testing.T, p *proc, path string, n int) {
 // syncs is how often the leader has synchronized a learner by DIFF and by SNAP.
 func syncs(t *testing.T, leader *proc) (diff, snap int) {
 	t.Helper()
-	for key, v := range map[string]*int{"zk_diff_count": &diff, "zk_snap_count": &snap} {
-		n, err := strconv.Atoi(leader.mntr(key))
-		if err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
-		*v = n
-	}
-	return diff, snap
+	return leader.number(t, "zk_diff_count"), leader.number(t, "zk_snap_count")
 }
 
 // wantSyncs waits until the leader reports these counts, and fails if it reports more.
@@ -62,15 +55,6 @@ func wantSyncs(t *testing.T, leader *proc, diff, snap int) {
 		}
 		return d == diff && s == snap
 	})
-}
-
-func logZxid(t *testing.T, p *proc, key string) uint64 {
-	t.Helper()
-	z, err := strconv.ParseUint(p.mntr(key), 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", key, err)
-	}
-	return z
 }
 
 // TestCatchUpByDiff: a follower, and an observer, that were away for 1, 1,000 and many transactions come back by DIFF.
@@ -119,18 +103,18 @@ func TestCatchUpBySnap(t *testing.T) {
 	startAll(ps)
 	leader := leaderOf(t, ps)
 	wantSyncs(t, leader, len(ps)-1, 0)
-	if w := leader.mntr("zk_diff_window"); w != "1000" {
-		t.Fatalf("the window is %s", w)
+	if w := leader.number(t, "zk_diff_window"); w != 1000 {
+		t.Fatalf("the window is %d", w)
 	}
 	n := rounds(120_000, 200_000)
 	for _, away := range []*proc{ps[leader.id%3], ps[3]} {
 		diff, snap := syncs(t, leader)
-		last := logZxid(t, away, "zk_log_end_zxid")
+		last := away.number(t, "zk_log_end_zxid")
 		away.kill()
 		path := fmt.Sprintf("/snap-%d", away.id)
 		write(t, leader, path, n)
 		until(t, "the leader's log is cut beyond the end of the one that is away", func() bool {
-			return logZxid(t, leader, "zk_log_base_zxid") > last
+			return leader.number(t, "zk_log_base_zxid") > last
 		})
 		away.start()
 		away.serve()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // TestNothingStays: after clients of every bad habit have left, and after leader changes, the servers hold no more
 // goroutines, descriptors and sessions than before.
 func TestNothingStays(t *testing.T) {
-	ps := newEnsemble(t, 3, 0, "")
+	ps := newEnsemble(t, 3, 0, quick)
 	keepLogs(t, ps)
 	startAll(ps)
 	one := mustDial(t, ps[0].addr, 20*time.Second)
@@ -51,7 +52,9 @@ type usage struct{ goroutines, files, sessions, conns, heap int }
 func usageOf(ps []*proc) []usage {
 	var out []usage
 	for _, p := range ps {
-		n := func(key string) int { v, _ := strconv.Atoi(p.mntr(key)); return v }
+		var v map[string]string
+		until(p.t, fmt.Sprintf("mntr of server %d", p.id), func() bool { v = p.mntrAll(); return v["zk_go_goroutines"] != "" })
+		n := func(key string) int { v, _ := strconv.Atoi(v[key]); return v }
 		out = append(out, usage{n("zk_go_goroutines"), n("zk_open_file_descriptor_count"), n("zk_global_sessions"), n("zk_num_alive_connections"), n("zk_go_heap_bytes") >> 20})
 	}
 	return out
@@ -83,11 +86,7 @@ func badHabits(t *testing.T, ps []*proc, n int) {
 		wg.Go(func() {
 			for i := w; i < n; i += 8 {
 				p := ps[i%3]
-				r, err := dialRaw(t, p.addr, time.Second, nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				r := mustDial(t, p.addr, time.Second)
 				var b []byte
 				switch i % 8 {
 				case 0:
@@ -132,10 +131,7 @@ func badHabits(t *testing.T, ps []*proc, n int) {
 func slowReaders(t *testing.T, ps []*proc, n int) {
 	var all []*rawConn
 	for i := range n {
-		r, err := dialRaw(t, ps[i%3].addr, time.Second, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := mustDial(t, ps[i%3].addr, time.Second)
 		all = append(all, r)
 		var b []byte
 		for range 100 {
@@ -158,12 +154,7 @@ func idle(t *testing.T, ps []*proc, n int) {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := w; i < n; i += 8 {
-				r, err := dialRaw(t, ps[i%3].addr, time.Duration(rounds(1, 5))*time.Second, nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				all[i] = r
+				all[i] = mustDial(t, ps[i%3].addr, time.Duration(rounds(1, 5))*time.Second)
 			}
 		})
 	}

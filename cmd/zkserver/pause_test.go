@@ -20,7 +20,7 @@ import (
 // computed before may leave once it serves again under the new leader; whatever shows the old leadership (its zxid is
 // below that of a write committed by the new one) must come after the step-down that the server's own log tells of.
 func TestPausedLeaderIsSilent(t *testing.T) {
-	ps := newEnsemble(t, 3, 0, "")
+	ps := newEnsemble(t, 3, 0, quick)
 	startAll(ps)
 	n := rounds(2, 30)
 	late := 0

@@ -52,6 +52,10 @@ type proc struct {
 	exited chan struct{}
 }
 
+// quick is for ensembles whose servers are stopped or cut off. The others give each other up when a connection ends, as it
+// does when a process dies, and not because the machine is busy.
+const quick = "silenceLimit=1000\n"
+
 // newEnsemble writes the configuration of n servers, the last observers of them observers; extra lines go into each
 // zoo.cfg. Nothing is started. A single server gets no server lines: it is standalone.
 func newEnsemble(t testing.TB, n, observers int, extra string) []*proc {
@@ -74,7 +78,7 @@ func newEnsemble(t testing.TB, n, observers int, extra string) []*proc {
 	var ps []*proc
 	for i := range n {
 		p := &proc{t: t, id: i + 1, dir: filepath.Join(root, strconv.Itoa(i+1)), addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[i]))}
-		text := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nmaxClientCnxns=0\n4lw.commands.whitelist=*\ndataDir=%s\nmaxSessionTimeout=60000\n%s%s", p.dir, extra, lines.String())
+		text := fmt.Sprintf("tickTime=500\ninitLimit=20\nsyncLimit=10\nsilenceLimit=5000\nmaxClientCnxns=0\n4lw.commands.whitelist=*\ndataDir=%s\nmaxSessionTimeout=60000\n%s%s", p.dir, extra, lines.String())
 		if n == 1 {
 			text += fmt.Sprintf("clientPort=%d\nclientPortAddress=127.0.0.1\n", ports[0])
 		}
@@ -188,13 +192,17 @@ func (p *proc) mode() string {
 }
 
 // mntr is one value of the word mntr.
-func (p *proc) mntr(key string) string {
+func (p *proc) mntr(key string) string { return p.mntrAll()[key] }
+
+// mntrAll is one answer to it; empty when the server does not give one in time.
+func (p *proc) mntrAll() map[string]string {
+	values := map[string]string{}
 	for _, line := range strings.Split(p.word("mntr"), "\n") {
-		if k, v, ok := strings.Cut(line, "\t"); ok && k == key {
-			return v
+		if k, v, ok := strings.Cut(line, "\t"); ok {
+			values[k] = v
 		}
 	}
-	return ""
+	return values
 }
 
 // until waits for a condition, with a bound.
@@ -255,10 +263,11 @@ func sameDigests(t testing.TB, ps []*proc) {
 	until(t, "the same zxid on all servers", func() bool {
 		last = last[:0]
 		for _, p := range ps {
-			last = append(last, p.mntr("zk_last_processed_zxid")+" "+p.mntr("zk_tree_digest")+" "+p.mntr("zk_state_digest"))
+			v := p.mntrAll()
+			last = append(last, v["zk_last_processed_zxid"]+" "+v["zk_tree_digest"]+" "+v["zk_state_digest"])
 		}
 		for _, l := range last {
-			if len(l) < 10 || strings.Fields(l)[0] != strings.Fields(last[0])[0] {
+			if len(strings.Fields(l)) != 3 || strings.Fields(l)[0] != strings.Fields(last[0])[0] {
 				return false
 			}
 		}

@@ -230,13 +230,7 @@ func watchStorm(t *testing.T, ps []*proc) {
 	for i := range each - 1 {
 		admin.must(jute.OpCreate, create(fmt.Sprintf("/storm/n%d", i), ""), nil)
 	}
-	heap := func() int {
-		v, err := strconv.Atoi(p.mntr("zk_go_heap_bytes"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
+	heap := func() int { return p.number(t, "zk_go_heap_bytes") }
 	before := heap()
 	var conns []*rawConn
 	for range n {

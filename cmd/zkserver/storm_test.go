@@ -32,7 +32,7 @@ func TestStorm(t *testing.T) {
 	}
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	ps := newEnsemble(t, 4, 1, "")
+	ps := newEnsemble(t, 4, 1, quick)
 	f := newFabric(t, ps)
 	tick := []int{200, 300, 500}[rng.IntN(3)]
 	for _, p := range ps {

@@ -87,8 +87,8 @@ func TestQuotaStatsAcrossCrashes(t *testing.T) {
 	t.Log(statsOf(t, ps))
 	sameDigests(t, ps)
 	for _, p := range ps {
-		if n := p.mntr("zk_digest_mismatches_count"); n != "0" {
-			t.Errorf("server %d: %s digest mismatches", p.id, n)
+		if n := p.number(t, "zk_digest_mismatches_count"); n != 0 {
+			t.Errorf("server %d: %d digest mismatches", p.id, n)
 		}
 	}
 }
