@@ -68,8 +68,10 @@ func (c *Core) owesReply(n *Notification) bool {
 		return false // the next Look will say it
 	case n.State == zab.Looking:
 		return true
-	case n.settled() || n.State == zab.Observing:
+	case n.settled():
 		return false
+	case n.State == zab.Observing:
+		return c.role != zab.Leading // it waits for one who does not lead
 	case c.settled.Leader != 0:
 		return n.Vote.Leader != c.settled.Leader
 	default:
