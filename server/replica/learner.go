@@ -29,25 +29,24 @@ func (m *Machine) forwardAll() {
 			Origin: peer.Origin{Server: m.boot.Zab.Self, Instance: m.boot.Process, Conn: in.Conn, Seq: in.Seq},
 		}})
 	})
-	var buf []byte
 	m.takeParked(func() bool { return true }, func(r *znode.Request) {
 		m.waiting.push(waiting{req: r})
 		if r.Op == znode.OpSync {
 			m.stepCore(zab.SyncRead{ID: r.Origin.Seq})
 			return
 		}
-		if cap(buf)-len(buf) < 1<<10 {
-			buf = make([]byte, 0, 1<<14)
+		if cap(m.arena)-len(m.arena) < 1<<10 {
+			m.arena = make([]byte, 0, 1<<14)
 		}
-		at := len(buf)
-		buf = znode.AppendRequest(buf, r)
+		at := len(m.arena)
+		m.arena = znode.AppendRequest(m.arena, r)
 		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Forward{
 			Origin: peer.Origin{
 				Server: zab.ServerID(r.Origin.Server), Instance: zab.ID(r.Origin.Instance),
 				Conn: r.Origin.Conn, Seq: r.Origin.Seq,
 			},
 			Ticket:  peerTicket(r.Ticket),
-			Request: buf[at:len(buf):len(buf)],
+			Request: m.arena[at:len(m.arena):len(m.arena)],
 		}})
 	})
 }

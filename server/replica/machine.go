@@ -92,6 +92,7 @@ type Machine struct {
 	syncing     map[uint32]*held // connections with a sync under way
 	attaches    map[uint64]*attach
 	unsent      []uint64 // attaches to send, ascending
+	arena       []byte   // encoded requests to forward
 	counts      Counts
 }
 

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 
 	"github.com/zkserver/zkserver/server/session"
@@ -52,7 +51,7 @@ type arrival struct {
 
 type departure struct {
 	at int64
-	f  frame
+	f  *frame
 }
 
 // servingWait is how long a connection waits for the server to serve, as in server/front.
@@ -239,8 +238,10 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 	if expired && c.state != connDone { // else it is the session's end, or a refusal
 		w.fail("lease", "server %d writes to a client after its serving lease", c.s.i+1)
 	}
-	for i := 0; i+frameSize <= len(b); i += frameSize {
-		f := c.s.wire.frames[binary.LittleEndian.Uint32(b[i:])]
+	n := len(b)
+	for len(b) >= frameSize {
+		var f *frame
+		f, b = c.s.wire.at(b)
 		if f.kind != frameConnect {
 			if w.cfg.drift == 0 && !expired {
 				w.chk.Answered(c.sc.Session(), w.now/ms)
@@ -253,7 +254,7 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 		c.out = append(c.out, departure{at, f})
 	}
 	c.comeDown()
-	return len(b), nil
+	return n, nil
 }
 
 // Write never is needed: TryWrite takes everything.
@@ -285,7 +286,7 @@ func (c *conn) down() {
 	for !c.gone && !c.cut && len(c.out) > 0 && c.out[0].at <= c.w.now {
 		f := c.out[0].f
 		c.out = c.out[1:]
-		c.cl.receive(c, &f)
+		c.cl.receive(c, f)
 	}
 	if c.closed && len(c.out) == 0 && !c.gone && !c.cut {
 		c.cl.lost(c)

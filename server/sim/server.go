@@ -271,7 +271,7 @@ func (s *server) Submit(c *session.Conn, rs []*znode.Request) {
 		s.seq++
 		r.Origin = znode.Origin{Server: uint64(s.id), Instance: uint64(s.process), Conn: c.Number(), Seq: s.seq}
 	}
-	s.push(replica.Requests{Conn: c.Number(), Requests: append([]*znode.Request(nil), rs...)})
+	s.push(replica.Requests{Conn: c.Number(), Requests: rs})
 }
 
 // Detach says that a connection is gone.

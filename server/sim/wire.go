@@ -35,15 +35,30 @@ const (
 )
 
 // wire keeps what is said on a server's client connections; on the way it is the number of a frame.
-type wire struct{ frames []frame }
+type wire struct {
+	pages [][]frame
+	n     int
+}
+
+const framePage = 256
 
 const frameSize = 4
 
-func (w *wire) reset() { w.frames = w.frames[:0] }
+func (w *wire) reset() { w.pages, w.n = nil, 0 }
+
+// at is the frame that begins b, and what is behind it.
+func (w *wire) at(b []byte) (*frame, []byte) {
+	i := int(binary.LittleEndian.Uint32(b))
+	return &w.pages[i/framePage][i%framePage], b[frameSize:]
+}
 
 func (w *wire) add(dst []byte, f *frame) []byte {
-	w.frames = append(w.frames, *f)
-	return binary.LittleEndian.AppendUint32(dst, uint32(len(w.frames)-1))
+	if w.n%framePage == 0 {
+		w.pages = append(w.pages, make([]frame, framePage))
+	}
+	w.pages[w.n/framePage][w.n%framePage] = *f
+	w.n++
+	return binary.LittleEndian.AppendUint32(dst, uint32(w.n-1))
 }
 
 // Slot is the place of encoded events.

@@ -16,6 +16,7 @@ var (
 	fCut    = flag.Int("cuts", 1, "of TestFull")
 	fEl     = flag.Int("elections", 3, "of TestFull")
 	fBest   = flag.Bool("best", false, "TestFull elects the better of two, as votes have it")
+	fElect  = flag.Bool("elected", false, "TestFull begins with a leader")
 	fWhole  = flag.Bool("whole", false, "TestFull lists every event in every state")
 	fStates = flag.Uint64("states", 0, "TestFull stops after so many states")
 	fGiB    = flag.Float64("gib", 4, "size of TestFull's table of visited states, rounded down to a power of two")
@@ -33,7 +34,7 @@ func report(t *testing.T, name string, r Result) {
 // TestSmall explores every small world to its end.
 func TestSmall(t *testing.T) {
 	for _, c := range Small() {
-		r := New(c).Wide(Bounds{})
+		r := New(c).Wide(Bounds{Bytes: 16 << 20})
 		report(t, c.Name, r)
 		if !r.Complete {
 			t.Errorf("%s: not all was visited", c.Name)
@@ -47,7 +48,7 @@ func TestFull(t *testing.T) {
 		t.Skip("takes hours: ZKSERVER_FULL=1")
 	}
 	c := Config{
-		Transactions: *fTx, Crashes: *fCr, Cuts: *fCut, Elections: *fEl, Best: *fBest, Whole: *fWhole, Flush: true, Start: same(at(1, 1, 0, 0)),
+		Transactions: *fTx, Crashes: *fCr, Cuts: *fCut, Elections: *fEl, Best: *fBest, Elected: *fElect, Whole: *fWhole, Flush: true, Start: same(at(1, 1, 0, 0)),
 	}
 	r := New(c).Deep(Bounds{States: *fStates, Bytes: uint64(*fGiB * (1 << 30)), Progress: func(r Result) {
 		fmt.Fprintf(os.Stderr, "%d million states, %d transitions, %d nodes, depth %d, %v\n", r.States>>20, r.Transitions, r.Nodes, r.Depth, r.Took.Round(time.Second))
@@ -66,7 +67,7 @@ func TestMutant(t *testing.T) {
 	}
 	var states uint64
 	for _, c := range Small() {
-		r := New(c).Wide(Bounds{States: limit})
+		r := New(c).Wide(Bounds{States: limit, Bytes: 64 << 20})
 		states += r.States
 		if r.Fault != "" {
 			fault, _, _ := strings.Cut(r.Fault, "\n")

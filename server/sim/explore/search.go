@@ -50,7 +50,7 @@ const renamings = 6
 
 // Result of a search.
 type Result struct {
-	States      uint64 // distinct, up to renaming
+	States      uint64 // distinct, up to renaming; one that comes again with more left of a budget counts again
 	Transitions uint64
 	Quiet       uint64 // states in which nothing is under way: from each a healed run made progress
 	Nodes       int    // distinct states of one server
@@ -185,16 +185,28 @@ func (e *Explorer) start() (world, string) {
 			}
 		}
 	}
+	if !e.cfg.Elected {
+		return w, ""
+	}
+	left := w.elections
+	for _, x := range []action{{what: doElect, a: 0, b: 1}, {what: doJoin, a: 2, b: 0}} {
+		if f := e.do(&w, x); f != "" {
+			return w, f
+		}
+		if f := e.settle(&w); f != "" {
+			return w, f
+		}
+	}
+	w.elections = left
 	return w, ""
 }
 
-// key is the state's hash, the least of those under each renaming of the servers.
+// key is the hash of the state without its budgets, the least of those under each renaming of the servers.
 func (e *Explorer) key(w *world) uint64 {
 	least := ^uint64(0)
-	budget := uint64(w.transactions) | uint64(w.crashes)<<8 | uint64(w.cuts)<<16 | uint64(w.elections)<<24 | uint64(w.handOvers)<<32 | uint64(w.ticks)<<40
 	for p := range renamings {
 		to := &e.perms[p]
-		h := mix(e.ghostHash[w.ghost] ^ budget*0x9e3779b97f4a7c15)
+		h := mix(e.ghostHash[w.ghost])
 		for i := range servers {
 			h += mix(e.nodeHash[w.node[i]][p] + uint64(to[i])*0xbf58476d1ce4e5b9 + uint64(w.deaf>>i&1)<<40)
 			for j := range servers {
@@ -245,7 +257,7 @@ func (e *Explorer) Deep(b Bounds) Result {
 		return *r
 	}
 	e.visited = newTable(b.Bytes / 8)
-	e.visited.add(e.key(&w))
+	e.visited.add(e.key(&w), budget(&w))
 	r.States = 1
 	stack := []frame{{w: w, todo: e.enabled(&w, nil)}}
 	var free [][]action
@@ -262,7 +274,7 @@ func (e *Explorer) Deep(b Bounds) Result {
 		r.Transitions++
 		fault := e.do(&w, x)
 		if fault == "" {
-			if !e.visited.add(e.key(&w)) {
+			if !e.visited.add(e.key(&w), budget(&w)) {
 				continue
 			}
 			r.States++
@@ -312,8 +324,8 @@ func (e *Explorer) Wide(b Bounds) Result {
 		r.Fault = fault
 		return *r
 	}
-	e.visited = newTable(1 << 16)
-	e.visited.add(e.key(&w))
+	e.visited = newTable(b.Bytes / 8)
+	e.visited.add(e.key(&w), budget(&w))
 	all := []visit{{w: w, from: -1}}
 	r.States = 1
 	var todo []action
@@ -331,11 +343,8 @@ search:
 			r.Transitions++
 			fault := e.do(&w, x)
 			if fault == "" {
-				if !e.visited.add(e.key(&w)) {
+				if !e.visited.add(e.key(&w), budget(&w)) {
 					continue
-				}
-				if e.visited.full() {
-					e.visited.grow()
 				}
 				r.States++
 				fault = e.look(&w)
@@ -351,7 +360,7 @@ search:
 			}
 			all = append(all, visit{w, int32(at), x})
 		}
-		if b.States > 0 && r.States >= b.States || b.Time > 0 && at&255 == 0 && time.Since(began) > b.Time {
+		if b.States > 0 && r.States >= b.States || e.visited.full() || b.Time > 0 && at&255 == 0 && time.Since(began) > b.Time {
 			break
 		}
 	}

@@ -19,6 +19,7 @@ type Config struct {
 	HandOvers    int
 	CounterLimit uint32 // of transactions in an epoch; zero: none
 	Start        [servers]disk
+	Elected      bool // begin with a leader that both others follow
 
 	// Whole lists every event in every state. Else a server that does not lead takes what its leader has sent, and its
 	// disk does what was issued, before anything else happens: nobody but itself could tell the difference. What can

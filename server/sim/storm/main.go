@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/zkserver/zkserver/server/sim"
 )
@@ -14,6 +15,7 @@ func main() {
 	n := flag.Int("n", 1, "")
 	trace := flag.Bool("trace", false, "")
 	flag.Parse()
+	debug.SetGCPercent(1000)
 	for i := range *n {
 		var r sim.Result
 		if *trace {
