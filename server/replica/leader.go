@@ -2,6 +2,7 @@ package replica
 
 import (
 	"crypto/subtle"
+	"slices"
 
 	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/zab"
@@ -25,6 +26,11 @@ type leadership struct {
 	taken  map[zab.Link]uint64 // origin seq of the last request prepared for each link
 	reap   reaper
 	clocks
+
+	// Questions about sessions whose end is proposed: "over" may be said only once it is sure, for the next leader would
+	// know nothing of an end that was lost (I10).
+	unsure    []queued
+	unsureOwn []uint64
 }
 
 // queued is a message of a link: a decoded request, or something else that must not overtake requests.
@@ -53,6 +59,10 @@ func (m *Machine) leadAll() {
 		l.begin()
 	}
 	m.takeAttaches(func(in Attach) {
+		if l.ending(in.Session) {
+			l.unsureOwn = append(l.unsureOwn, in.Seq)
+			return
+		}
 		ok, timeout, t := l.revalidate(znode.Origin{
 			Server: uint64(m.boot.Zab.Self), Instance: uint64(m.boot.Process), Conn: in.Conn, Seq: in.Seq,
 		}, in.Session, in.Password, in.Timeout, in.Again)
@@ -142,6 +152,10 @@ func (l *leadership) serve(x queued) {
 	case *zab.SyncRequest:
 		m.stepCore(zab.Received{Link: x.link, Msg: msg})
 	case *peer.Revalidate:
+		if l.ending(msg.Session) {
+			l.unsure = append(l.unsure, x)
+			return
+		}
 		o := znode.Origin{
 			Server: uint64(msg.Origin.Server), Instance: uint64(msg.Origin.Instance),
 			Conn: msg.Origin.Conn, Seq: msg.Origin.Seq,
@@ -245,11 +259,17 @@ func (l *leadership) expire(id int64) {
 	l.prepare(&znode.Request{Op: znode.OpCloseSession, Session: id, Ticket: s.Ticket})
 }
 
+// ending reports whether a session's end is proposed and not applied yet.
+func (l *leadership) ending(id int64) bool {
+	s := l.sessions[id]
+	return s != nil && s.closing
+}
+
 // revalidate answers whether a session lives and makes the asking connection its owner. A wrong password disturbs
 // nobody.
 func (l *leadership) revalidate(o znode.Origin, id int64, password []byte, timeout int32, again bool) (bool, int32, znode.Ticket) {
 	s := l.sessions[id]
-	if s == nil || s.closing {
+	if s == nil {
 		return false, 0, znode.Ticket{}
 	}
 	if again {
@@ -319,17 +339,18 @@ func (l *leadership) appliedUpTo(z zab.Zxid) {
 		n++
 	}
 	l.closed = l.closed[n:]
+	if n > 0 {
+		l.m.unsent = append(l.m.unsent, l.unsureOwn...)
+		l.queue = append(l.queue, l.unsure...)
+		l.unsureOwn, l.unsure = nil, nil
+	}
 }
 
 func (l *leadership) linkDown(link zab.Link) {
 	delete(l.taken, link)
 	delete(l.joined, link)
 	delete(l.heard, link.Peer)
-	keep := l.queue[:0]
-	for _, q := range l.queue {
-		if q.link != link {
-			keep = append(keep, q)
-		}
-	}
-	l.queue = keep
+	gone := func(q queued) bool { return q.link == link }
+	l.queue = slices.DeleteFunc(l.queue, gone)
+	l.unsure = slices.DeleteFunc(l.unsure, gone)
 }

@@ -59,7 +59,8 @@ type txn struct {
 // server is what is known of one server.
 type server struct {
 	issued, durable image
-	at              int // transactions of order that its tree has
+	lost            image // what a wiped disk held: what had been promised of it was true then
+	at              int   // transactions of order that its tree has
 	known           bool
 }
 

@@ -164,7 +164,7 @@ func (c *Checker) Booted(s int, applied uint64) {
 }
 
 // Wiped: a server has lost its disk.
-func (c *Checker) Wiped(s int) { c.servers[s] = server{} }
+func (c *Checker) Wiped(s int) { c.servers[s] = server{lost: c.servers[s].durable} }
 
 // Voted: a server stands for election with this history.
 func (c *Checker) Voted(s int, epoch uint32, last uint64) {

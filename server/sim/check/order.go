@@ -72,8 +72,10 @@ func (c *Checker) Delivers(s int, z uint64) {
 		}
 	}
 	if !c.quorum(func(i int) bool {
-		got, ok := c.servers[i].durable.chain(z)
-		return ok && got == chain
+		x := &c.servers[i]
+		got, ok := x.durable.chain(z)
+		was, had := x.lost.chain(z)
+		return ok && got == chain || had && was == chain
 	}) {
 		c.fail("Z13", "server %d delivers %s, which is not on the disks of a quorum", s, Zx(z))
 	}

@@ -43,12 +43,12 @@ var Finders = []string{"explorer", "simulator", "scenarios"}
 //	by: explorer simulator
 //	file: zab/core.go
 //	<<<<
-//	the exact old lines
+//	the exact old text
 //	====
-//	the new lines
+//	the new one
 //	>>>>
 //
-// "file" with its edit may be repeated; an edit without "file" is of the file before. Lines that begin with # and empty
+// The last line of either may be a part of one. "file" with its edit may be repeated; an edit without "file" is of the file before. Lines that begin with # and empty
 // lines between the parts are passed over.
 func Parse(name string, text []byte) (Mutation, error) {
 	m := Mutation{Name: name}
@@ -77,7 +77,7 @@ func Parse(name string, text []byte) (Mutation, error) {
 			if len(old) == 0 || slices.Equal(old, repl) {
 				return fail("an edit that changes nothing")
 			}
-			m.Edits = append(m.Edits, Edit{File: file, Old: join(old), New: join(repl)})
+			m.Edits = append(m.Edits, Edit{File: file, Old: strings.Join(old, "\n"), New: strings.Join(repl, "\n")})
 			part = nil
 		case part != nil:
 			*part = append(*part, line)
@@ -113,13 +113,6 @@ func Parse(name string, text []byte) (Mutation, error) {
 		return m, fmt.Errorf("%s: rule, what, by and an edit are wanted", name)
 	}
 	return m, lines.Err()
-}
-
-func join(lines []string) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	return strings.Join(lines, "\n") + "\n"
 }
 
 // Load parses every *.txt of a directory, in the order of their names.

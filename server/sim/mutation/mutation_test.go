@@ -34,12 +34,12 @@ func TestEveryMutationCanBePlanted(t *testing.T) {
 func TestParse(t *testing.T) {
 	const good = "# a remark\nrule: R1\nwhat: no gate\nby: explorer simulator\n\nfile: a.go\n<<<<\nold\n====\nnew\nlines\n>>>>\n<<<<\nmore\n====\n>>>>\n"
 	m, err := Parse("x", []byte(good))
-	if err != nil || m.Rule != "R1" || len(m.By) != 2 || len(m.Edits) != 2 || m.Edits[0].New != "new\nlines\n" || m.Edits[1].New != "" || m.Edits[1].File != "a.go" {
+	if err != nil || m.Rule != "R1" || len(m.By) != 2 || len(m.Edits) != 2 || m.Edits[0].New != "new\nlines" || m.Edits[1].New != "" || m.Edits[1].File != "a.go" {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	tree := func(text string) fstest.MapFS { return fstest.MapFS{"a.go": {Data: []byte(text)}} }
 	changed, err := m.Apply(tree("top\nold\nmore\n"))
-	if err != nil || string(changed["a.go"]) != "top\nnew\nlines\n" {
+	if err != nil || string(changed["a.go"]) != "top\nnew\nlines\n\n" {
 		t.Errorf("%q, %v", changed["a.go"], err)
 	}
 	for _, text := range []string{"top\nmore\n", "old\nold\nmore\n"} {
