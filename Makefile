@@ -35,7 +35,7 @@ oracle: build     ## the recorded behaviour of Apache ZooKeeper, against one ser
 	.ci/oracle $(SHARED) bin/zkserver
 clients: build    ## real client libraries while leaders are killed
 	.ci/clients $(SHARED) bin/zkserver
-differential: build ## random programs against Apache ZooKeeper and this server: make differential SEEDS=700
+differential: build ## random programs against Apache ZooKeeper and this server: make differential SEEDS=700 (SEEDS=endings: expiry)
 	.ci/differential $(SHARED) bin/zkserver $(SEEDS)
 harnesses: build ## programs and suites that others wrote, against one server and three; $(HARNESSES) are targets too
 	.ci/interop $(SHARED) bin/zkserver
@@ -44,6 +44,8 @@ $(HARNESSES): build
 kafka: build      ## Apache Kafka while the ensemble's leader is killed: five runs, and one with kills during Kafka's failovers
 	.ci/kafka $(SHARED) bin/zkserver --runs 5
 	.ci/kafka $(SHARED) bin/zkserver --during-failover
+mutations:        ## every deliberate fault of testdata/mutations, and who finds it: make mutations ARGS='-only r0 -by explorer'
+	go run ./server/sim/mutation/run $(ARGS)
 interop: oracle differential clients harnesses
 ci:
 	.ci/run

@@ -28,5 +28,10 @@
 //   - deleteContainer and createSession from a client;
 //   - createTTL without a TTL flag and with a negative time, zookeeper_limits at the root or outside the tree of quotas,
 //     and zookeeper_stats that do not parse: each ends Apache's process;
-//   - expiry of sessions, containers and TTL nodes, which take seconds; the recorded behaviour covers them.
+//   - expiry of sessions, containers and TTL nodes, which take seconds: they have programs of their own (expiry.go), in
+//     which one thing ends at a time. Compared are what two observers see of each end, the order of the ends, what is
+//     left, and whether it can be taken up again; each end must come no sooner than it is due and within ticks of it.
+//
+// Against an ensemble each session has a server of its own and moves to the next when it attaches; the steps are kept
+// apart by syncs instead of pings, and programs keep off the config node, which is the one thing that differs.
 package differential

@@ -56,21 +56,28 @@ type conn struct {
 	passwd  []byte
 	opened  int // sessions that this slot has had
 	xid     int32
+	dials   int
 }
 
 // run is one execution of a program on one server.
 type run struct {
 	renderer
 	mu    sync.Mutex // of the renderer, while several sessions read at once
-	addr  string
+	addrs []string
+	meet  []Request // what a barrier asks
 	conns []*conn
 	lines [][]Line
 }
 
-// Execute runs a program on the server at addr, below root, which must not exist. A transcript comes back also when the
-// error is not nil, up to where the run came.
-func Execute(addr, root string, p *Program) (*Transcript, error) {
-	r := &run{addr: addr, renderer: renderer{env: env{root: root}, sessions: map[int64]string{}}}
+// Execute runs a program on a server, below root, which must not exist. Several addresses are those of an ensemble: each
+// session begins on one of its own and moves to the next whenever it attaches, and the steps are kept apart by syncs. A
+// transcript comes back also when the error is not nil, up to where the run came.
+func Execute(addrs []string, root string, p *Program) (*Transcript, error) {
+	meet := []Request{{Op: OpName(jute.OpPing)}}
+	if len(addrs) > 1 {
+		meet[0] = Request{Op: OpName(jute.OpSync), Path: "~"}
+	}
+	r := &run{addrs: addrs, meet: meet, renderer: renderer{env: env{root: root, noConfig: len(addrs) > 1}, sessions: map[int64]string{}}}
 	p.each(func(q *Request) { r.sortACL = r.sortACL || q.ACL == "auth" })
 	t := &Transcript{}
 	defer func() {
@@ -156,6 +163,9 @@ func (r *run) step(s *Step) error {
 		if err := r.attach(c); err != nil {
 			return err
 		}
+		if len(r.addrs) > 1 {
+			c = nil // it may be behind
+		}
 		return r.barrier(c)
 	}
 	if len(s.Bursts) == 1 {
@@ -177,15 +187,14 @@ func (r *run) step(s *Step) error {
 	return r.barrier(nil)
 }
 
-// barrier pings every connection but that of skip, and so brings in its events.
+// barrier asks every connection but that of skip, and so brings in its events.
 func (r *run) barrier(skip *conn) error {
-	ping := []Request{{Op: OpName(jute.OpPing)}}
 	var waiting []*conn
 	for _, c := range r.conns {
 		if c == skip || c.c == nil {
 			continue
 		}
-		if err := r.send(c, ping); err == nil {
+		if err := r.send(c, r.meet); err == nil {
 			waiting = append(waiting, c)
 		} else {
 			r.say(c, Line{Text: "closed"})
@@ -193,7 +202,7 @@ func (r *run) barrier(skip *conn) error {
 		}
 	}
 	for _, c := range waiting {
-		if err := r.collect(c, ping); err != nil {
+		if err := r.collect(c, r.meet); err != nil {
 			return err
 		}
 	}
@@ -280,7 +289,7 @@ func (r *run) say(c *conn, l Line) { r.lines[c.slot] = append(r.lines[c.slot], l
 // attach gives a slot a new connection: for its session, or with another one if it has none.
 func (r *run) attach(c *conn) error {
 	c.hangUp()
-	resp, err := c.dial(r.addr, c.session, c.passwd)
+	resp, err := c.dial(r.next(c), sessionTimeout, c.session, c.passwd)
 	if err != nil {
 		return fmt.Errorf("slot %d: attach: %w", c.slot, err)
 	}
@@ -304,7 +313,7 @@ func (r *run) attach(c *conn) error {
 
 func (r *run) attachWrong(c *conn) error {
 	c.hangUp()
-	resp, err := c.dial(r.addr, c.session, make([]byte, 16))
+	resp, err := c.dial(r.next(c), sessionTimeout, c.session, make([]byte, 16))
 	if err != nil {
 		return fmt.Errorf("slot %d: attach with a wrong password: %w", c.slot, err)
 	}
@@ -314,6 +323,12 @@ func (r *run) attachWrong(c *conn) error {
 	}
 	c.hangUp()
 	return nil
+}
+
+// next is the server that a connection is opened to.
+func (r *run) next(c *conn) string {
+	c.dials++
+	return r.addrs[(c.slot+c.dials)%len(r.addrs)]
 }
 
 func (c *conn) hangUp() {
@@ -326,7 +341,7 @@ func (c *conn) hangUp() {
 // sessionTimeout is asked for by every session, ms: the most that the configuration allows.
 const sessionTimeout = 20000
 
-func (c *conn) dial(addr string, session int64, passwd []byte) (jute.ConnectResponse, error) {
+func (c *conn) dial(addr string, timeout int32, session int64, passwd []byte) (jute.ConnectResponse, error) {
 	var resp jute.ConnectResponse
 	nc, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
@@ -336,7 +351,7 @@ func (c *conn) dial(addr string, session int64, passwd []byte) (jute.ConnectResp
 	if session == 0 {
 		passwd = make([]byte, 16)
 	}
-	req := jute.ConnectRequest{TimeOut: sessionTimeout, SessionID: session, Passwd: passwd, HasReadOnly: true}
+	req := jute.ConnectRequest{TimeOut: timeout, SessionID: session, Passwd: passwd, HasReadOnly: true}
 	b, at := jute.BeginFrame(nil)
 	_ = nc.SetDeadline(time.Now().Add(patience))
 	if _, err := nc.Write(jute.EndFrame(req.Append(b), at)); err != nil {
@@ -360,7 +375,11 @@ type frame struct {
 
 func (c *conn) next() (frame, error) {
 	_ = c.c.SetReadDeadline(time.Now().Add(patience))
-	b, err := c.frames.Next()
+	return nextFrame(c.frames)
+}
+
+func nextFrame(r *jute.FrameReader) (frame, error) {
+	b, err := r.Next()
 	if err != nil {
 		return frame{}, err
 	}

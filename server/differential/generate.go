@@ -95,7 +95,7 @@ func (g *generator) step(room int) {
 		g.burst(slot, q)
 		g.slots[slot].connected = false
 	case n < 110:
-		unknown := []jute.OpCode{13, 0, -1, 23, 99, 108, 1000}
+		unknown := []jute.OpCode{13, 13, 13, 13, 13, 0, -1, 23, 99, 108, 1000}
 		g.burst(slot, Request{Op: OpName(pick(g, unknown)), Path: "~", Version: -1})
 		g.slots[slot].connected = false
 	case n < 113:
@@ -192,13 +192,13 @@ func (g *generator) request(slot int) Request {
 
 // malform spoils a few requests.
 func (g *generator) malform(make func() Request) Request {
-	if g.IntN(30) > 0 {
-		return make()
-	}
 	was := g.belief.clone()
 	r := make()
-	r.Cut = 1 + g.IntN(5)
-	g.belief = was
+	rare := r.Op == OpName(jute.OpCreateContainer) || r.Op == OpName(jute.OpCreateTTL)
+	if g.IntN(30) == 0 || rare && g.IntN(20) == 0 {
+		r.Cut = 1 + g.IntN(5)
+		g.belief = was
+	}
 	return r
 }
 
@@ -520,6 +520,37 @@ func (g *generator) denied() Request {
 	return r
 }
 
+// rarely is a create that is likely to be refused for one of the rarer reasons.
+func (g *generator) rarely() Request {
+	r := Request{Op: OpName(jute.OpCreate), Path: pick(g, g.known) + "/new", ACL: "open"}
+	switch g.IntN(8) {
+	case 0, 1, 2:
+		r.Path = g.denying(jute.PermCreate) + "/new"
+	case 3, 4:
+		r.Path = g.ephemeral() + "/new"
+	case 5:
+		r.Path = pick(g, []string{"~//x", "~/..", "rel", g.known[0], "~/a", "~/b"})
+	case 6:
+		r.ACL = pick(g, []string{"empty", "bad-world", "bad-digest", "bad-ip", "bad-scheme", "one-bad"})
+	default:
+		r = g.overQuota()
+	}
+	return r
+}
+
+// extended makes a create a container or a TTL node.
+func (g *generator) extended(r Request) Request {
+	if op := jute.OpCode(r.Op); op != jute.OpCreate && op != jute.OpCreate2 {
+		return r
+	}
+	if g.IntN(2) == 0 {
+		r.Op, r.Flags = OpName(jute.OpCreateContainer), jute.FlagsContainer
+	} else {
+		r.Op, r.Flags, r.TTL = OpName(jute.OpCreateTTL), jute.FlagsPersistentTTL, 1<<30
+	}
+	return r
+}
+
 // anyCreate makes a create one of the four.
 func (g *generator) anyCreate(r Request) Request {
 	switch g.IntN(8) {
@@ -563,13 +594,17 @@ func (g *generator) multi(slot int) Request {
 	start, careful, fails := g.belief.clone(), g.IntN(2) == 0, false
 	if !careful && g.IntN(3) > 0 {
 		r.Ops, fails = append(r.Ops, g.clash()), true
-		switch g.IntN(10) {
+		n := g.IntN(14)
+		if g.quota && g.IntN(3) == 0 {
+			n = 6
+		}
+		switch n {
+		case 10, 11, 12, 13:
+			r.Ops[0] = g.extended(g.rarely())
 		case 5:
-			r.Ops[0] = Request{Op: OpName(jute.OpCreate2), Path: pick(g, []string{"~/.", "rel", "~/new"}), ACL: pick(g, []string{"empty", "open", "bad-ip"})}
-		case 6:
-			if r.Ops[0] = g.overQuota(); r.Ops[0].Op == OpName(jute.OpCreateContainer) {
-				r.Ops[0].Op, r.Ops[0].Flags = OpName(jute.OpCreate), 0
-			}
+			r.Ops[0] = Request{Op: OpName(jute.OpCreate2), Path: pick(g, []string{"~/.", "rel", "~/new", g.ephemeral() + "/new"}), ACL: pick(g, []string{"empty", "open", "bad-ip"})}
+		case 6, 7:
+			r.Ops[0] = g.overQuotaInMulti()
 		case 0, 1, 2:
 			r.Ops[0] = g.denied()
 		case 3, 4:

@@ -77,3 +77,15 @@ func (g *generator) overQuota() Request {
 	}
 	return r
 }
+
+// overQuotaInMulti is overQuota with the four creates alike.
+func (g *generator) overQuotaInMulti() Request {
+	r := g.overQuota()
+	if r.Op == OpName(jute.OpSetData) {
+		return r
+	}
+	if r.Op, r.Flags, r.TTL = OpName(pick(g, []jute.OpCode{jute.OpCreate, jute.OpCreate2})), 0, 0; g.IntN(2) == 0 {
+		return g.extended(r)
+	}
+	return r
+}

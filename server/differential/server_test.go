@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 // pair is an Apache ZooKeeper and a zkserver that have run the same programs.
 type pair struct {
-	apache, ours string
+	apache, ours []string // addresses; several are an ensemble's
 	runs         int
 }
 
@@ -31,38 +32,69 @@ func needServers(t *testing.T) (classPath, zkserver string) {
 
 func startPair(t *testing.T) *pair {
 	t.Helper()
+	return startPairWith(t, time.Second, 24*time.Hour)
+}
+
+// startPairWith starts both with a tickTime, and an interval at which they look for containers to remove. Of this server
+// there are DIFF_MEMBERS, an ensemble.
+func startPairWith(t *testing.T, tick, reap time.Duration) *pair {
+	t.Helper()
 	cp, bin := needServers(t)
-	p := &pair{}
-	var waitA, waitB func()
-	p.apache, waitA = start(t, "apache", func(cfg string) *exec.Cmd {
+	ticks := fmt.Sprintf("tickTime=%d\n", tick.Milliseconds())
+	interval := fmt.Sprintf("znode.container.checkIntervalMs=%d", reap.Milliseconds())
+	apache, waitA := start(t, "apache", 0, func(cfg string) *exec.Cmd {
 		return exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
-			"-Dznode.container.checkIntervalMs=86400000", "-cp", cp, "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfg)
-	}, "")
-	p.ours, waitB = start(t, "zkserver", func(cfg string) *exec.Cmd { return exec.Command(bin, cfg) }, "znode.container.checkIntervalMs=86400000\n")
-	waitA()
-	waitB()
+			"-D"+interval, "-cp", cp, "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfg)
+	}, ticks)
+	p := &pair{}
+	members, waits := number(t, "DIFF_MEMBERS", 1), []func(){waitA}
+	ensemble := ""
+	for i := range members {
+		if members > 1 {
+			ensemble += fmt.Sprintf("server.%d=%s:%s\n", i+1, free(t), strings.TrimPrefix(free(t), "127.0.0.1:"))
+		}
+	}
+	for i := range members {
+		addr, wait := start(t, "zkserver", i+1, func(cfg string) *exec.Cmd { return exec.Command(bin, cfg) }, ticks+interval+"\ninitLimit=20\nsyncLimit=10\n"+ensemble)
+		p.apache, p.ours, waits = append(p.apache, apache), append(p.ours, addr), append(waits, wait)
+	}
+	for _, wait := range waits {
+		wait()
+	}
 	return p
 }
 
-// start runs a server with a configuration of its own; it ends with the test. wait returns when it serves.
-func start(t *testing.T, name string, command func(cfg string) *exec.Cmd, more string) (addr string, wait func()) {
+// free is an address that nobody listens on.
+func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr = l.Addr().String()
-	l.Close()
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start runs a server with a configuration of its own; it ends with the test. wait returns when it serves.
+func start(t *testing.T, name string, id int, command func(cfg string) *exec.Cmd, more string) (addr string, wait func()) {
+	t.Helper()
+	addr = free(t)
 	dir := t.TempDir()
 	data, cfg := filepath.Join(dir, "data"), filepath.Join(dir, "zoo.cfg")
-	text := fmt.Sprintf("tickTime=1000\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"+
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"+
 		"4lw.commands.whitelist=*\nextendedTypesEnabled=true\nenforceQuota=true\n"+
 		"DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n%s", data, addr[strings.LastIndex(addr, ":")+1:], more)
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(cfg, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+	files := map[string]string{cfg: text}
+	if id > 0 {
+		files[filepath.Join(data, "myid")] = strconv.Itoa(id)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -123,7 +155,7 @@ func answers(addr string) bool {
 			break
 		}
 	}
-	return strings.Contains(string(b[:n]), "Mode: standalone")
+	return strings.Contains(string(b[:n]), "Mode: ")
 }
 
 // result is what came of a program on both servers.

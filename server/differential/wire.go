@@ -52,9 +52,16 @@ var acls = map[string][]jute.ACL{
 type env struct {
 	root string
 	base int64 // the zxid that made the root
+	// noConfig keeps programs off the config node, which tells whether there is an ensemble.
+	noConfig bool
 }
 
-func (e *env) path(s string) string { return strings.ReplaceAll(s, "~", e.root) }
+func (e *env) path(s string) string {
+	if e.noConfig && s == "/zookeeper/config" {
+		s = "/zookeeper/quota"
+	}
+	return strings.ReplaceAll(s, "~", e.root)
+}
 
 func (e *env) paths(v []string) []string {
 	if v == nil {
