@@ -21,7 +21,7 @@ type tracked struct {
 }
 
 // clocks are the leader's session clocks. They run on a time of their own, which stands still while the process is
-// paused; a session is judged by what was known when its owner's server was last heard (I10).
+// paused, and while it has no contact with a quorum: nobody is answered then, wherever he is. A session is judged by what was known when its owner's server was last heard (I10).
 type clocks struct {
 	self     zab.ServerID
 	clock    time.Duration
@@ -71,7 +71,9 @@ func (l *leadership) tick(in Quantum) {
 		step = max(in.Now-c.seen, 0)
 	}
 	c.seen = in.Now
-	c.clock += step
+	if in.Now <= l.m.lease {
+		c.clock += step
+	}
 	for ; c.next <= int64(c.clock/bucketLength); c.next++ {
 		ids := c.buckets[c.next]
 		delete(c.buckets, c.next)
