@@ -45,11 +45,12 @@ var arrows = map[string][]string{
 	"server/sim/storm": {"server/sim"},
 	"server/bounds":    {},
 
-	"server/front":        {"znode", "server/session", "proto/jute"},
-	"server/front/grpc":   {"znode", "server/session", "proto/zk/v1"},
-	"server":              {"zab", "znode", "server/config", "server/front", "server/front/grpc", "server/replica", "server/session", "server/store", "server/transport"},
-	"server/sim/mutation": {},
-	"server/sim/explore":  {"zab", "election"},
+	"server/front":            {"znode", "server/session", "proto/jute"},
+	"server/front/grpc":       {"znode", "server/session", "proto/zk/v1"},
+	"server":                  {"zab", "znode", "server/config", "server/front", "server/front/grpc", "server/replica", "server/session", "server/store", "server/transport"},
+	"server/sim/mutation":     {},
+	"server/sim/mutation/run": {"server/sim/mutation"},
+	"server/sim/explore":      {"zab", "election"},
 
 	"client":       {"proto/jute", "proto/zk/v1"},
 	"cmd/zkserver": {"server", "server/config"},

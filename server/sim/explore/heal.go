@@ -124,7 +124,12 @@ func (e *Explorer) revive(w *world, beat bool) string {
 		}
 	}
 	if xs := e.timeouts(w, nil); len(xs) > 0 {
-		return e.do(w, xs[0])
+		for _, x := range xs {
+			if f := e.do(w, x); f != "" {
+				return f
+			}
+		}
+		return ""
 	}
 	if !e.cfg.still() {
 		return ""
