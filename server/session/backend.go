@@ -79,4 +79,5 @@ const (
 	ReasonOrder        Reason = "completion out of order"
 	ReasonHandshake    Reason = "no complete first frame in time"
 	ReasonRevalidation Reason = "session gone after a silence"
+	ReasonSilent       Reason = "client not heard from"
 )

@@ -42,9 +42,9 @@ type Conn struct {
 	attached atomic.Pointer[AttachResult]  // the answer to Attach
 	linger   *time.Timer                   // under out.mu
 
-	established int64 // wall clock, ms
-	heard       int64 // when the client was last heard; own goroutine only
-	silence     int64 // before that; likewise
+	established int64        // wall clock, ms
+	heard       atomic.Int64 // when the client was last heard, or had its session confirmed
+	silence     int64        // before that; own goroutine only
 
 	mu    sync.Mutex // the order lock
 	order Order
@@ -126,7 +126,7 @@ func (c *Conn) end(r Reason) bool {
 		return false
 	}
 	c.reason = r
-	if r == ReasonSlow || r == ReasonOrder || r == ReasonMalformed {
+	if r == ReasonSlow || r == ReasonOrder || r == ReasonMalformed || r == ReasonSilent {
 		c.hub.stats.dropped.Add(1)
 	}
 	return true
@@ -172,9 +172,6 @@ func (c *Conn) Answered() (AttachResult, bool) {
 	if r == nil {
 		return AttachResult{}, false
 	}
-	if r.OK {
-		c.heard = c.hub.backend.Now()
-	}
 	return *r, true
 }
 
@@ -202,7 +199,7 @@ func (c *Conn) Heard(ctx context.Context) error {
 // answered. Touch is the other half.
 func (c *Conn) Hear() (again Attach, silent bool) {
 	now := c.hub.backend.Now()
-	c.silence, c.heard = now-c.heard, now
+	c.silence = now - c.heard.Swap(now)
 	id := c.session.Load()
 	silent = id != 0 && c.silence >= int64(c.timeout.Load())*int64(time.Millisecond)
 	return Attach{Session: id, Timeout: c.timeout.Load(), Again: true}, silent
@@ -266,7 +263,7 @@ func (c *Conn) Answer(r *Reply) {
 	var t tally
 	now := c.hub.backend.Now()
 	c.out.mu.Lock()
-	c.append(r, c.heard, now, &t)
+	c.append(r, c.heard.Load(), now, &t)
 	c.out.mu.Unlock()
 	c.hub.stats.add(&t)
 }

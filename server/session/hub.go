@@ -162,18 +162,16 @@ func (h *Hub) Run(ctx context.Context) error {
 	for range h.opts.Flushers {
 		wg.Go(h.flusher.run) // ends on flusher.stop
 	}
-	gateDone := make(chan struct{})
-	go func() { // ends on ctx
-		defer close(gateDone)
-		h.gate.run(ctx)
-	}()
+	var watching sync.WaitGroup
+	watching.Go(func() { h.gate.run(ctx) }) // ends on ctx
+	watching.Go(func() { h.sweep(ctx) })    // ends on ctx
 	<-ctx.Done()
 	none := h.open.end()
 	h.closeAll(ReasonShutdown, false)
 	<-none
 	h.flusher.stop()
 	wg.Wait()
-	<-gateDone
+	watching.Wait()
 	h.drainers.Wait()
 	return nil
 }
@@ -183,8 +181,9 @@ func (h *Hub) Run(ctx context.Context) error {
 func (h *Hub) Open(w Wire, s Sink, ip, name string) *Conn {
 	c := &Conn{
 		hub: h, wire: w, sink: s, name: name, address: [1]znode.AuthID{{Scheme: "ip", ID: ip}},
-		heard: h.backend.Now(), established: time.Now().UnixMilli(),
+		established: time.Now().UnixMilli(),
 	}
+	c.heard.Store(h.backend.Now())
 	c.out.stats.reset()
 	c.counted = h.open.add()
 	for {
@@ -278,10 +277,17 @@ func (h *Hub) Applied(t *znode.Tree, a *znode.Applied, own bool) {
 // the change can be queued before (I9). An event is encoded once per wire.
 func (h *Hub) Fire(t *znode.Tree, zxid int64, evs []znode.Event) {
 	s := &h.applier
+	var unwatched string // a path whose list of children nobody watches: at the end of a session it comes again and again
 	for i := range evs {
 		ev := &evs[i]
+		if ev.Type == znode.EventChildrenChanged && ev.Path == unwatched {
+			continue
+		}
 		s.watchers = h.watches.fire(ev, s.watchers[:0])
 		if len(s.watchers) == 0 {
+			if ev.Type == znode.EventChildrenChanged {
+				unwatched = ev.Path
+			}
 			continue
 		}
 		for slot := range s.events {
@@ -369,6 +375,7 @@ func (h *Hub) own(c *Conn, r AttachResult) bool {
 		t := r.Ticket // alone
 		c.ticket.Store(&t)
 	}
+	c.heard.Store(h.backend.Now()) // what is said of its silence begins here
 	c.timeout.Store(r.Timeout)
 	c.session.Store(r.Session)
 	h.sessions[r.Session] = c

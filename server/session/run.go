@@ -106,7 +106,7 @@ func (c *Conn) runReads(rs []Request) error {
 			c.execute(t, r, auth, rep)
 			c.out.mu.Lock()
 			before := c.out.pending()
-			c.append(rep, c.heard, now, &sums)
+			c.append(rep, c.heard.Load(), now, &sums)
 			queued = c.out.pending()
 			size += queued - before
 			c.out.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *Conn) push(rs []Request) (n int, err error) {
 		if c.order.Idle() && !r.InFlight() {
 			break // what was in flight has completed meanwhile: the rest runs directly
 		}
-		if !c.order.Push(Item{Req: *r, Auth: auth, At: c.heard}) {
+		if !c.order.Push(Item{Req: *r, Auth: auth, At: c.heard.Load()}) {
 			break // behind closeSession: neither answered nor done
 		}
 		if w := r.Write; w != nil {

@@ -300,7 +300,7 @@ func (c *Conn) setWatchesInSteps(r *Request, rep *Reply) error {
 		done := s.done()
 		if done {
 			*rep = Reply{Op: r.Op, Xid: r.Xid, Zxid: t.Applied(), Err: r.Lists.outcome()}
-			c.queue(rep, c.heard, b.Now(), &sums)
+			c.queue(rep, c.heard.Load(), b.Now(), &sums)
 		}
 		b.RUnlock()
 		if done {
