@@ -55,6 +55,8 @@ var arrows = map[string][]string{
 	"client":       {"proto/jute", "proto/zk/v1"},
 	"cmd/zkserver": {"server", "server/config"},
 	"cmd/zkcli":    {"client"},
+
+	"internal/testport": {}, // for tests
 }
 
 // pureDirs and pureFiles must be deterministic: no clock, lock, goroutine, I/O or logger.

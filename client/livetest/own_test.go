@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/zkserver/zkserver/client"
+	"github.com/zkserver/zkserver/internal/testport"
 	"github.com/zkserver/zkserver/server"
 	"github.com/zkserver/zkserver/server/config"
 )
@@ -41,7 +41,7 @@ func startEnsemble(t testing.TB, n int) *ensemble {
 	t.Helper()
 	e := &ensemble{t: t, servers: make([]*server.Server, n)}
 	dir := t.TempDir()
-	ports := freePorts(t, 3*n)
+	ports := testport.Reserve(t, 3*n)
 	var lines strings.Builder
 	for i := range n {
 		if n > 1 {
@@ -54,7 +54,7 @@ func startEnsemble(t testing.TB, n int) *ensemble {
 		if err := os.Mkdir(data, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		cfg := fmt.Sprintf("tickTime=200\ninitLimit=50\nsyncLimit=5\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nminSessionTimeout=1000\nmaxSessionTimeout=60000\nextendedTypesEnabled=true\n%s",
+		cfg := fmt.Sprintf("tickTime=200\ninitLimit=50\nsyncLimit=25\nsilenceLimit=5000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nminSessionTimeout=1000\nmaxSessionTimeout=60000\nextendedTypesEnabled=true\n%s",
 			data, ports[3*i+2], lines.String())
 		file := filepath.Join(dir, fmt.Sprintf("zoo%d.cfg", i+1))
 		if err := errors.Join(os.WriteFile(file, []byte(cfg), 0o600), os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600)); err != nil {
@@ -121,21 +121,6 @@ func testLog(t testing.TB, who string) zerolog.Logger {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return zerolog.New(f).With().Timestamp().Str("who", who).Logger()
-}
-
-// freePorts finds ports that nobody listens on. They are free again when it returns: another process may take one.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // C3, C20: one server after the other goes and comes back; the sessions move, with their ephemerals and watches, and

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkserver/zkserver/internal/testport"
 )
 
 // TestEnsembleLeavesNothing: a closed terminal, or a reader of the output that went away, stops the servers and removes
@@ -35,7 +38,7 @@ func TestEnsembleLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			tmp := t.TempDir()
-			cmd := exec.Command(exe, "ensemble", "--servers=1", "--port=23381")
+			cmd := exec.Command(exe, "ensemble", "--servers=1", fmt.Sprintf("--port=%d", testport.Reserve(t, 8)[0]))
 			cmd.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+tmp)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 			out, err := cmd.StdoutPipe()

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkserver/zkserver/internal/testport"
 )
 
 // childEnv makes the test binary a server: the tests of this package run real processes of the code under test.
@@ -60,10 +62,7 @@ const quick = "silenceLimit=1000\n"
 // zoo.cfg. Nothing is started. A single server gets no server lines: it is standalone.
 func newEnsemble(t testing.TB, n, observers int, extra string) []*proc {
 	t.Helper()
-	ports, err := freePorts(21000+os.Getpid()%20000, 3*n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ports := testport.Reserve(t, 3*n)
 	var lines strings.Builder
 	for i := range n {
 		role := "participant"
@@ -285,7 +284,7 @@ func TestEnsembleCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "ensemble", "--observers=1", "--port=23181", "--dir="+t.TempDir())
+	cmd := exec.Command(exe, "ensemble", "--observers=1", fmt.Sprintf("--port=%d", testport.Reserve(t, 8)[0]), "--dir="+t.TempDir())
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	in, err := cmd.StdinPipe()
@@ -327,7 +326,7 @@ func TestEnsembleKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "ensemble", "--servers=1", "--port=23281", "--dir="+t.TempDir())
+	cmd := exec.Command(exe, "ensemble", "--servers=1", fmt.Sprintf("--port=%d", testport.Reserve(t, 8)[0]), "--dir="+t.TempDir())
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
