@@ -26,6 +26,8 @@ type clocks struct {
 	self     zab.ServerID
 	clock    time.Duration
 	seen     time.Duration // monotonic time of the last tick
+	now      time.Duration // the latest monotonic time that is known
+	pause    time.Duration // of this process: a tick as late as that
 	heard    map[zab.ServerID]time.Duration
 	sessions map[int64]*tracked
 	buckets  map[int64][]int64
@@ -34,9 +36,9 @@ type clocks struct {
 	tickets  uint64
 }
 
-func newClocks(self zab.ServerID) clocks {
+func newClocks(self zab.ServerID, pause time.Duration) clocks {
 	return clocks{
-		self: self, heard: map[zab.ServerID]time.Duration{}, sessions: map[int64]*tracked{}, buckets: map[int64][]int64{},
+		self: self, pause: pause, heard: map[zab.ServerID]time.Duration{}, sessions: map[int64]*tracked{}, buckets: map[int64][]int64{},
 	}
 }
 
@@ -48,10 +50,23 @@ func (l *leadership) drawTicket() znode.Ticket {
 
 // add puts a session under the clock with its full timeout.
 func (c *clocks) add(s znode.Session) *tracked {
-	x := &tracked{Session: s, last: c.clock}
+	x := &tracked{Session: s, last: c.present()}
 	c.sessions[s.ID] = x
 	c.schedule(x)
 	return x
+}
+
+// present is what the clock would show if it ticked now. A sign of life has come by then, but perhaps long after the last
+// tick: a busy machine delays ticks.
+func (c *clocks) present() time.Duration {
+	step := max(c.now-c.seen, 0)
+	switch {
+	case c.seen == 0:
+		return c.clock
+	case step >= c.pause+zab.QuantumLength:
+		return c.clock + zab.QuantumLength // which is what the tick will count
+	}
+	return c.clock + step
 }
 
 func (s *tracked) deadline() time.Duration {
@@ -67,7 +82,7 @@ func (c *clocks) schedule(s *tracked) {
 func (l *leadership) tick(in Quantum) {
 	c := &l.clocks
 	step := zab.QuantumLength
-	if c.seen != 0 && in.Late < l.m.silence()/2 {
+	if c.seen != 0 && in.Late < c.pause {
 		step = max(in.Now-c.seen, 0)
 	}
 	c.seen = in.Now
@@ -106,7 +121,7 @@ func (c *clocks) touch(server zab.ServerID, ts []peer.Touch) {
 		if s == nil {
 			continue
 		}
-		s.last = c.clock
+		s.last = c.present()
 		if s.server == 0 {
 			s.server = server
 		}

@@ -7,7 +7,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/server/session"
+	"github.com/zkserver/zkserver/zab"
 )
 
 // The leader tells when each session ends; it is a question to the loop that a stopped replica does not answer.
@@ -28,5 +30,27 @@ func TestExpiries(t *testing.T) {
 	defer cancel()
 	if list, known := x.r.Expiries(ctx); known || ctx.Err() != nil {
 		t.Errorf("after the end: %+v, %v", list, ctx.Err())
+	}
+}
+
+// A sign of life counts from when it was heard, not from the tick before, which a busy machine may have delayed (I10).
+func TestTouchBehindADelayedTick(t *testing.T) {
+	const timeout, stall = 4 * time.Second, 400 * time.Millisecond
+	s := newSimulation(t, 1, 0)
+	s.run(50)
+	c := s.open(1, int32(timeout.Milliseconds()), nil)
+	s.run(10)
+	x := s.nodes[0]
+	// The next tick is late. Just before it the session is heard from.
+	s.now += stall
+	x.in = append(x.in, Clock{WallMs: 1, Now: s.now - x.born}, Touched{Sessions: []peer.Touch{{Session: c.session}}},
+		Quantum{Now: s.now - x.born, Late: stall - zab.QuantumLength})
+	s.run(quanta(timeout) - 1)
+	if c.closed {
+		t.Error("the session ended before its timeout")
+	}
+	s.run(quanta(2*bucketLength) + 2)
+	if !c.closed {
+		t.Error("the session does not end")
 	}
 }

@@ -14,7 +14,10 @@ type Input interface{ isInput() }
 type (
 	// Clock gives the wall clock, for the time of transactions and the base of session ids. It comes before the
 	// inputs it dates.
-	Clock struct{ WallMs int64 }
+	Clock struct {
+		WallMs int64
+		Now    time.Duration // as Quantum's; zero: as the last one's
+	}
 	// Quantum is 10 ms of monotonic time since the start of the process; Late as in zab.Quantum.
 	Quantum struct{ Now, Late time.Duration }
 

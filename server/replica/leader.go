@@ -46,7 +46,7 @@ type closing struct {
 }
 
 func newLeadership(m *Machine) *leadership {
-	return &leadership{m: m, taken: map[zab.Link]uint64{}, joined: map[zab.Link]bool{}, clocks: newClocks(m.boot.Zab.Self)}
+	return &leadership{m: m, taken: map[zab.Link]uint64{}, joined: map[zab.Link]bool{}, clocks: newClocks(m.boot.Zab.Self, m.silence()/2)}
 }
 
 // leadAll prepares everything that waits: this server's own and what came over the links.
@@ -185,7 +185,7 @@ func (l *leadership) take(r *znode.Request) (zab.Zxid, bool) {
 		if ticketLess(s.Ticket, r.Ticket) {
 			s.Ticket, s.owner = r.Ticket, r.Origin // drawn by an earlier leader, not declared yet
 		}
-		s.server, s.last = zab.ServerID(r.Origin.Server), l.clock
+		s.server, s.last = zab.ServerID(r.Origin.Server), l.present()
 	}
 	return l.prepare(r), true
 }
@@ -276,7 +276,7 @@ func (l *leadership) revalidate(o znode.Origin, id int64, password []byte, timeo
 		if s.owner.Seq != 0 && (s.owner.Server != o.Server || s.owner.Instance != o.Instance || s.owner.Conn != o.Conn) {
 			return false, 0, znode.Ticket{}
 		}
-		s.last = l.clock
+		s.last = l.present()
 		return true, s.Timeout, s.Ticket
 	}
 	if subtle.ConstantTimeCompare(s.Password[:], password) != 1 {
@@ -284,7 +284,7 @@ func (l *leadership) revalidate(o znode.Origin, id int64, password []byte, timeo
 	}
 	// A former owner elsewhere is not told: its reads go on, as ZooKeeper's do, until its next write is refused.
 	s.Ticket = l.drawTicket()
-	s.server, s.owner, s.Timeout, s.last = zab.ServerID(o.Server), o, timeout, l.clock
+	s.server, s.owner, s.Timeout, s.last = zab.ServerID(o.Server), o, timeout, l.present()
 	return true, timeout, s.Ticket
 }
 
@@ -316,7 +316,7 @@ func (l *leadership) declared(link zab.Link, owners []peer.Owner) {
 		if s.server != 0 && s.server != server && ticketLess(s.Ticket, t) {
 			l.evict(s.server, o.Session, t)
 		}
-		s.Ticket, s.server, s.last = t, server, l.clock
+		s.Ticket, s.server, s.last = t, server, l.present()
 		s.owner = znode.Origin{
 			Server: uint64(o.Origin.Server), Instance: uint64(o.Origin.Instance), Conn: o.Origin.Conn, Seq: o.Origin.Seq,
 		}

@@ -183,6 +183,9 @@ func (m *Machine) Step(in Input) {
 		m.persisted(in)
 	case Clock:
 		m.wall = in.WallMs
+		if m.lead != nil {
+			m.lead.now = in.Now
+		}
 		if m.nextSession == 0 {
 			m.nextSession = int64(m.boot.Zab.Self)<<56 | (in.WallMs&(1<<40-1))<<16
 		}

@@ -233,7 +233,7 @@ func (r *Replica) loop() {
 		case <-r.inbox.bell:
 		}
 		ins := r.inbox.take()
-		r.machine.Step(Clock{WallMs: time.Now().UnixMilli()})
+		r.stepClock()
 		for _, in := range ins {
 			if q, ok := in.(query); ok {
 				q.reply <- r.machine.expiries() // it has room
@@ -267,8 +267,13 @@ func (r *Replica) collectTouches() {
 		}
 	})
 	if len(ts) > 0 {
+		r.stepClock() // they were heard from before now, perhaps after the present inputs were taken
 		r.machine.Step(Touched{Sessions: ts})
 	}
+}
+
+func (r *Replica) stepClock() {
+	r.machine.Step(Clock{WallMs: time.Now().UnixMilli(), Now: time.Since(r.born)})
 }
 
 func (r *Replica) setLease(d time.Duration) {
