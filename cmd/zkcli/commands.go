@@ -9,7 +9,10 @@ import (
 type command struct {
 	name, usage, summary string
 	options              []option
-	min, max             int // arguments
+	example              string // of a command that zkCli has not
+	min, max             int    // arguments
+	long                 bool   // Ctrl-C ends the command, which then says how far it came
+	endless              bool   // it may be silent for as long as it likes
 	run                  func(ctx context.Context, s *session, in *invocation) error
 }
 
@@ -22,6 +25,9 @@ func commands() []*command {
 	watch := option{name: "w", help: "Watch for changes on the znode"}
 	version := option{name: "v", arg: "version", help: "Only if this is the current version"}
 	file := option{name: "file", arg: "path", help: "Take the data from a file, - is standard input"}
+	dry := option{name: "dry-run", help: "Change nothing, print what would be"}
+	force := option{name: "f", help: "Nodes that exist are made equal, not refused"}
+	depth := option{name: "d", arg: "depth", help: "No deeper than this"}
 	return []*command{
 		{
 			name: "addWatch", usage: "[-m mode] path", summary: "watch a node or a tree, for good", min: 1, max: 1, run: addWatch,
@@ -36,7 +42,16 @@ func commands() []*command {
 			name: "config", usage: "[-c] [-w] [-s]", summary: "print the ensemble's configuration", run: configNode,
 			options: []option{{name: "c", help: "Only the version and the clients' connection string"}, watch, stat},
 		},
+		{
+			name: "completion", usage: "bash|zsh|fish", summary: "print a script that completes commands", min: 1, max: 1, run: completion,
+			example: "source <(zkcli completion bash)",
+		},
 		{name: "connect", usage: "host:port", summary: "begin a new session", max: 1, run: connect},
+		{
+			name: "cp", usage: "[-r] [-f] [--dry-run] path path", summary: "copy a node or a tree, with ACLs", min: 2, max: 2, run: copyNodes, long: true,
+			example: "zkcli cp -r /app /app-before",
+			options: []option{{name: "r", help: "With all below"}, force, dry},
+		},
 		{
 			name: "create", usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", summary: "create a node", min: 1, max: 3, run: create,
 			options: []option{
@@ -64,7 +79,29 @@ func commands() []*command {
 				{name: "B", help: "The hard limit of bytes"},
 			},
 		},
+		{
+			name: "diff", usage: "[--to host:port] path [path]", summary: "compare two trees", min: 1, max: 2, run: diff, long: true,
+			example: "zkcli diff --to other:2181 /app",
+			options: []option{{name: "to", arg: "host:port", help: "The second tree is another ensemble's"}},
+		},
+		{
+			name: "du", usage: "[-d depth] path", summary: "add up bytes and nodes of trees", min: 1, max: 1, run: du, long: true,
+			example: "zkcli du -d 1 /", options: []option{depth},
+		},
 		{name: "exit", summary: "as quit", max: noLimit, run: quit},
+		{
+			name: "export", usage: "path", summary: "write a tree as JSON, with ACLs", min: 1, max: 1, run: export, long: true,
+			example: "zkcli export /app > app.json",
+		},
+		{
+			name: "find", usage: "[-name glob] [-data text] [-e] path", summary: "list nodes that meet conditions", min: 1, max: 1, run: find, long: true,
+			example: "zkcli find -name 'lock-*' -e /",
+			options: []option{
+				{name: "name", arg: "glob", help: "Whose name matches, as 'lock-*'"},
+				{name: "data", arg: "text", help: "Whose data holds this text"},
+				{name: "e", help: "That are ephemeral"},
+			},
+		},
 		{
 			name: "get", usage: "[-s] [-w] [-b] [-x] path", summary: "print a node's data", min: 1, max: 2, run: get,
 			options: []option{
@@ -81,6 +118,10 @@ func commands() []*command {
 		{name: "getEphemerals", usage: "[path]", summary: "list the session's ephemeral nodes", max: 1, run: ephemerals},
 		{name: "help", usage: "[command]", summary: "list the commands, or explain one", max: 1, run: help},
 		{name: "history", summary: "list the last commands", run: history},
+		{
+			name: "import", usage: "[--file path] [-f] [--dry-run] path", summary: "make what export wrote", min: 1, max: 1, run: importNodes, long: true,
+			example: "zkcli import --file app.json /app-copy", options: []option{file, force, dry},
+		},
 		{name: "listquota", usage: "path", summary: "print a quota and what is used", min: 1, max: 1, run: listQuota},
 		{
 			name: "ls", usage: "[-s] [-w] [-R] path", summary: "list a node's children", min: 1, max: 2, run: ls,
@@ -112,6 +153,10 @@ func commands() []*command {
 			},
 		},
 		{
+			name: "rm", usage: "[-r] [--dry-run] path", summary: "delete a node or a tree, showing how far it is", min: 1, max: 1, run: remove, long: true,
+			example: "zkcli rm -r --dry-run /app", options: []option{{name: "r", help: "With all below"}, dry},
+		},
+		{
 			name: "set", usage: "path data [-s] [-v version] [-b]", summary: "replace a node's data", min: 1, max: 2, run: set,
 			options: []option{stat, version, {name: "b", help: "Supply data in base64 format"}, file},
 		},
@@ -132,8 +177,20 @@ func commands() []*command {
 			name: "stat", usage: "[-w] path", summary: "print a node's stat", min: 1, max: 2, run: statNode,
 			options: []option{watch},
 		},
+		{
+			name: "status", summary: "ask all servers how they are", run: status, example: "zkcli -server a:2181,b:2181 status",
+		},
 		{name: "sync", usage: "path", summary: "wait until the server has caught up", min: 1, max: 1, run: syncPath},
+		{
+			name: "tree", usage: "[-d depth] [-s] path", summary: "draw a tree", min: 1, max: 1, run: tree, long: true,
+			example: "zkcli tree -d 2 /", options: []option{depth, {name: "s", help: "The bytes of data too"}},
+		},
 		{name: "version", summary: "print the version", run: printVersion},
+		{
+			name: "watch", usage: "[-r] [-c count] path", summary: "print what happens, until Ctrl-C", min: 1, max: 1, run: watchLive, long: true, endless: true,
+			example: "zkcli watch -r /app",
+			options: []option{{name: "r", help: "In the whole tree"}, {name: "c", arg: "count", help: "Until so many events have come"}},
+		},
 		{name: "whoami", summary: "list the connection's identities", run: whoAmI},
 	}
 }
@@ -154,6 +211,9 @@ func help(_ context.Context, s *session, in *invocation) error {
 			return unknownCommand{in.args[0]}
 		}
 		s.p.line("%s\n%s", c.usageText(), c.summary)
+		if c.example != "" {
+			s.p.line("example: %s", c.example)
+		}
 		return nil
 	}
 	var b strings.Builder

@@ -42,7 +42,8 @@ type printer struct {
 
 	mu       sync.Mutex
 	out, err io.Writer
-	prompt   string // what the shell has printed while it reads a line, else empty
+	metered  time.Time // when meter has shown something last; zero: it shows nothing
+	prompt   string    // what the shell has printed while it reads a line, else empty
 }
 
 // line prints a line of a result.
@@ -64,6 +65,21 @@ func (p *printer) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.err, format+"\n", args...)
+}
+
+// meter shows how far a command is, on a terminal and not too often; empty: the command has ended.
+func (p *printer) meter(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch now := time.Now(); {
+	case !p.tty || p.format == jsonFormat:
+	case s == "" && !p.metered.IsZero():
+		p.metered = time.Time{}
+		fmt.Fprint(p.err, "\r\x1b[K")
+	case s != "" && now.Sub(p.metered) >= progressEvery:
+		p.metered = now
+		fmt.Fprint(p.err, "\r\x1b[K"+s)
+	}
 }
 
 // value prints a result as one line of JSON.

@@ -142,7 +142,7 @@ func (s *session) dispatch(words []string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if s.interrupts {
+	if s.interrupts || cmd.long {
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
@@ -153,6 +153,9 @@ func (s *session) dispatch(words []string) error {
 	}
 	idle := time.AfterFunc(limit, cancel)
 	defer idle.Stop()
+	if cmd.endless {
+		idle.Stop()
+	}
 	s.progress = func() { idle.Reset(limit) }
 	return cmd.run(ctx, s, in)
 }

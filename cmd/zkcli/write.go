@@ -198,6 +198,7 @@ func deleteAll(ctx context.Context, s *session, in *invocation) error {
 		return err
 	}
 	deleted, err := s.deleteTree(ctx, c, path, batch)
+	s.p.meter("")
 	if err != nil {
 		return err
 	}
@@ -235,6 +236,7 @@ func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, 
 			if _, err = c.Multi(ctx, ops...); err == nil {
 				deleted += len(ops)
 				s.progress()
+				s.p.meter(strconv.Itoa(deleted) + " deleted")
 			}
 		}
 		switch client.CodeOf(err) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/zkserver/zkserver/client"
+)
+
+// progressEvery is how often the progress of a command is shown on a terminal.
+const progressEvery = 100 * time.Millisecond
+
+// remove deletes a node, or a tree. It shows how far it is, and can be stopped at any time: what is deleted by then is
+// told.
+func remove(ctx context.Context, s *session, in *invocation) error {
+	path := in.args[0]
+	if path == "/" {
+		return usagef("Arguments are not valid : the root cannot be deleted")
+	}
+	c, err := s.node(ctx, path)
+	if err != nil {
+		return err
+	}
+	if in.has("dry-run") {
+		found := 0
+		err := s.walk(ctx, c, path, false, func(p string) error {
+			if found++; !in.has("r") && p != path {
+				return &client.Error{Op: "delete", Path: path, Code: client.ErrNotEmpty}
+			}
+			if s.p.format != jsonFormat {
+				s.p.line("%s", p)
+			}
+			return nil
+		})
+		return s.removed(path, "would be deleted", found, err)
+	}
+	if !in.has("r") {
+		if err := c.Delete(ctx, path, client.AnyVersion); err != nil {
+			return err
+		}
+		return s.removed(path, "deleted", 1, nil)
+	}
+	deleted, err := s.deleteTree(ctx, c, path, 1000)
+	return s.removed(path, "deleted", deleted, err)
+}
+
+func (s *session) removed(path, what string, n int, err error) error {
+	s.p.meter("")
+	switch {
+	case err != nil && n > 0:
+		s.p.note("stopped: %d nodes %s, the rest is there", n, what)
+	case err != nil:
+	case s.p.format == jsonFormat:
+		s.p.value(map[string]any{"path": path, what: n})
+	default:
+		s.p.note("%d nodes %s", n, what)
+	}
+	return err
+}
