@@ -182,6 +182,22 @@ func (c *Core) onAckEpoch(x *learner, m *AckEpoch) {
 	}
 	c.countPromises()
 	c.abortEarly()
+	if c.lead != nil && c.lead.phase == promising && x.counted && !m.Counts && !c.mayCount() {
+		// It promised this epoch before, to another or over a link that broke. The next epoch is above that, so its
+		// promise will count there; waiting for voters that are not here would be waiting for initLimit.
+		c.stepDown(ReasonNoSupport, 0)
+	}
+}
+
+// mayCount: those who are here and whose promises count, or may still come, are a quorum.
+func (c *Core) mayCount() bool {
+	return c.verifier.Quorum(func(id ServerID) bool {
+		if id == c.self {
+			return true
+		}
+		x := c.learner(id)
+		return x != nil && x.counted && (x.state < promised || x.counts)
+	})
 }
 
 // countPromises closes the second phase: no history of Q(AckEpoch) is ahead of ours, so ours holds everything that
