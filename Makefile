@@ -3,7 +3,7 @@ TOOLS = go tool -modfile=tools/go.mod
 BASELINE = proto/zk/v1/baseline.binpb
 BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
-HARNESSES = curator java-client c-client node kazoo-suite
+HARNESSES = curator java-client old-java c-client node kazoo-suite
 
 .PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka harnesses $(HARNESSES) ci
 
