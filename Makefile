@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka harnesses $(HARNESSES) ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move harnesses $(HARNESSES) ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -44,6 +44,8 @@ $(HARNESSES): build
 kafka: build      ## Apache Kafka while the ensemble's leader is killed: five runs, and one with kills during Kafka's failovers
 	.ci/kafka $(SHARED) bin/zkserver --runs 5
 	.ci/kafka $(SHARED) bin/zkserver --during-failover
+kafka-move: build ## a Kafka cluster moves from Apache ZooKeeper and back, as docs/kafka.md says
+	.ci/kafka-move $(SHARED) bin/zkserver
 mutations:        ## every deliberate fault of testdata/mutations, and who finds it: make mutations ARGS='-only r0 -by explorer'
 	go run ./server/sim/mutation/run $(ARGS)
 interop: oracle differential clients harnesses
