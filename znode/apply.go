@@ -110,13 +110,17 @@ func (t *Tree) applyDelete(txn *Txn, path string, out *Applied) {
 
 	t.detach(path, n)
 	t.charge(path, -1, -int64(len(n.data)), nil)
-	t.sums.sub(t.digestOf(parentPath, &parent.meta))
-	parent.pzxid = max(parent.pzxid, txn.Zxid)
-	t.sums.add(t.digestOf(parentPath, &parent.meta))
 	out.Events = append(out.Events,
 		Event{Type: EventDeleted, Path: path, ACL: acl},
 		Event{Type: EventChildrenChanged, Path: parentPath, ACL: parent.acl.entries})
-	out.Changes = append(out.Changes, Change{Path: path, Data: true}, Change{Path: parentPath})
+	out.Changes = append(out.Changes, Change{Path: path, Data: true})
+	if parent.pzxid >= txn.Zxid {
+		return // noted already: at the end of a session parents come by again and again
+	}
+	t.sums.sub(t.digestOf(parentPath, &parent.meta))
+	parent.pzxid = txn.Zxid
+	t.sums.add(t.digestOf(parentPath, &parent.meta))
+	out.Changes = append(out.Changes, Change{Path: parentPath})
 }
 
 func (t *Tree) applySetData(txn *Txn, op *TxnOp, out *Applied) OpResult {

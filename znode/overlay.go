@@ -35,12 +35,13 @@ type touched struct {
 
 // overlay is what is prepared and not yet known to be applied, over the tree.
 //
-// Invariant: for a path or session without a record here, the tree holds what the last prepared transaction leaves; the
-// tree may be ahead of the records that are still here, never behind those that were dropped.
+// Invariant: for a path or session without a record here, the tree holds what the last prepared transaction leaves, but
+// for the nodes of closing sessions (standing); the tree may be ahead of the records that are still here, never behind those that were dropped.
 type overlay struct {
 	tree       *Tree
 	nodes      map[string]*record
 	sessions   map[int64]*pendingSession
+	ended      map[int64]int64         // closing sessions: the zxid of their end
 	ephemerals map[int64][]pendingNode // by owner, zxids ascending
 	queue      []touched               // zxids ascending
 	head       int                     // of queue
@@ -73,7 +74,7 @@ const maxFree = 4096
 func newOverlay(t *Tree) overlay {
 	return overlay{
 		tree: t, nodes: make(map[string]*record),
-		sessions: make(map[int64]*pendingSession), ephemerals: make(map[int64][]pendingNode),
+		sessions: make(map[int64]*pendingSession), ended: make(map[int64]int64), ephemerals: make(map[int64][]pendingNode),
 	}
 }
 
@@ -94,10 +95,20 @@ func (o *overlay) find(path string) *meta {
 		}
 		return &r.meta
 	}
-	if n := o.tree.nodes[path]; n != nil {
+	if n := o.standing(path); n != nil {
 		return &n.meta
 	}
 	return nil
+}
+
+// standing gives a node of the tree, unless its session is closing: at the end of a session with tens of thousands of
+// nodes they get no records.
+func (o *overlay) standing(path string) *node {
+	n := o.tree.nodes[path]
+	if n != nil && n.czxid < o.ended[n.owner] {
+		return nil
+	}
+	return n
 }
 
 // touch gives the record of a path for a transaction to change.
@@ -107,7 +118,7 @@ func (o *overlay) touch(path string, zxid int64) *record {
 	if !had {
 		r = o.newRecord()
 		r.gone = true
-		if n := o.tree.nodes[path]; n != nil {
+		if n := o.standing(path); n != nil {
 			r.meta, r.gone = n.meta, false
 		}
 		o.nodes[path] = r
@@ -201,13 +212,32 @@ func (o *overlay) setSession(s Session, gone bool, zxid int64) {
 // removeSession takes a session's nodes and the session away. The order is of no consequence but to quotas, which see
 // it as the tree will: by path.
 func (o *overlay) removeSession(s Session, zxid int64) {
+	parents := map[string]int32{} // of nodes that get no record
 	for path := range o.tree.ephemerals[s.ID] {
-		o.removeOwned(path, s.ID, zxid)
+		if o.nodes[path] != nil {
+			o.removeOwned(path, s.ID, zxid)
+			continue
+		}
+		n := o.standing(path)
+		if n == nil {
+			continue
+		}
+		o.sums.sub(o.digestOf(path, &n.meta))
+		o.charge(path, -1, -int64(max(n.size, 0)), nil)
+		parent, _ := split(path)
+		parents[parent]++
+	}
+	for parent, n := range parents {
+		o.change(parent, zxid, func(p *meta) {
+			p.children -= n
+			p.pzxid = max(p.pzxid, zxid)
+		})
 	}
 	for _, p := range o.ephemerals[s.ID] {
 		o.removeOwned(p.path, s.ID, zxid)
 	}
 	slices.SortFunc(o.charges, func(a, b charge) int { return cmp.Compare(a.path, b.path) })
+	o.ended[s.ID] = zxid
 	o.setSession(s, true, zxid)
 }
 
@@ -229,6 +259,9 @@ func (o *overlay) applied(zxid int64) {
 		case t.path == "":
 			if s := o.sessions[t.owner]; s != nil && s.zxid <= zxid {
 				delete(o.sessions, t.owner)
+			}
+			if o.ended[t.owner] <= zxid {
+				delete(o.ended, t.owner)
 			}
 		case t.owner != 0:
 			o.dropEphemeral(t.owner)

@@ -67,8 +67,17 @@ func (o *overlay) touchQuota(path string) *quota {
 // recount counts the tree and corrects it by every pending node: sums, so the order is of no consequence.
 func (o *overlay) recount(path string) (count, bytes int64) {
 	count, bytes = o.tree.recount(path)
+	below := func(p string) bool { return p == path || strings.HasPrefix(p, path) && p[len(path)] == '/' }
+	for id := range o.ended {
+		for p := range o.tree.ephemerals[id] {
+			if below(p) && o.nodes[p] == nil && o.standing(p) == nil {
+				count--
+				bytes -= int64(len(o.tree.nodes[p].data))
+			}
+		}
+	}
 	for p, r := range o.nodes {
-		if p != path && !(strings.HasPrefix(p, path) && p[len(path)] == '/') {
+		if !below(p) {
 			continue
 		}
 		if n := o.tree.nodes[p]; n != nil {

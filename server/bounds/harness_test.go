@@ -230,6 +230,8 @@ func get(path string, watch bool) *jute.GetDataRequest {
 	return &jute.GetDataRequest{Path: jute.Str(path), Watch: watch}
 }
 
+func path(p string) jute.Record { return &jute.PathRequest{Path: jute.Str(p)} }
+
 func set(path string, data []byte) *jute.SetDataRequest {
 	return &jute.SetDataRequest{Path: jute.Str(path), Data: data, Version: -1}
 }
