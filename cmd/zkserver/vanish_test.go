@@ -54,9 +54,9 @@ func TestVanishedClients(t *testing.T) {
 	var moved []*rawConn
 	for i := range 6 {
 		until(t, "a session moves", func() bool {
-			old := mustDial(t, ps[i%3].addr, 3*time.Second)
+			old := mustDial(t, ps[i%3].addr, 2*time.Second)
 			vanished = append(vanished, old)
-			next, err := dialRaw(t, ps[(i+1)%3].addr, 3*time.Second, old)
+			next, err := dialRaw(t, ps[(i+1)%3].addr, 2*time.Second, old)
 			if err != nil {
 				return false
 			}
