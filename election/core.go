@@ -126,6 +126,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// Self is this server.
+func (c *Core) Self() zab.ServerID { return c.self }
+
 // Looking reports whether an instance is under way.
 func (c *Core) Looking() bool { return c.role == zab.Looking && c.round > 0 }
 

@@ -66,15 +66,38 @@ func TestMutant(t *testing.T) {
 		t.Fatal(err)
 	}
 	var states uint64
-	for _, c := range Small() {
-		r := New(c).Wide(Bounds{States: limit, Bytes: 64 << 20})
+	caught := func(world string, r Result) bool {
 		states += r.States
-		if r.Fault != "" {
-			fault, _, _ := strings.Cut(r.Fault, "\n")
-			fmt.Printf("MUTANT caught after=%d %s (%s)\n", states, fault, c.Name)
-			t.Log(strings.Join(r.Trace, "\n"))
+		if r.Fault == "" {
+			return false
+		}
+		fault, _, _ := strings.Cut(r.Fault, "\n")
+		fmt.Printf("MUTANT caught after=%d %s (%s)\n", states, fault, world)
+		t.Log(strings.Join(r.Trace, "\n"))
+		return true
+	}
+	for _, b := range Ballots() {
+		if caught(b.Name, NewTeller(b).Run(Bounds{States: min(limit, 20_000)}, true)) {
+			return
+		}
+	}
+	for _, c := range Small() {
+		if caught(c.Name, New(c).Wide(Bounds{States: limit, Bytes: 64 << 20})) {
 			return
 		}
 	}
 	fmt.Printf("MUTANT survived after=%d\n", states)
+}
+
+// TestBallots follows small elections, to their end where that is near.
+func TestBallots(t *testing.T) {
+	limit := uint64(20_000)
+	if os.Getenv("ZKSERVER_FULL") != "" {
+		limit = *fStates
+	}
+	for _, b := range Ballots() {
+		e := NewTeller(b)
+		report(t, b.Name, e.Run(Bounds{States: limit}, true))
+		t.Logf("%d states not followed because of their round", e.Late)
+	}
 }

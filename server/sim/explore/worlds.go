@@ -32,6 +32,10 @@ func Small() []Config {
 		{Name: "crash", Transactions: 1, Elections: 2, Crashes: 1, Flush: true, Start: empty},
 		{Name: "cut", Transactions: 1, Elections: 2, Cuts: 1, Start: empty},
 		{Name: "tails", Transactions: 1, Elections: 2, Start: tails},
+		// 1:2 was committed by 1 and 2; 3 lags.
+		{Name: "lag", Elections: 2, Crashes: 1, Start: [servers]disk{
+			at(1, 1, 0, z(1, 1), z(1, 1), z(1, 2)), at(1, 1, 0, z(1, 2), z(1, 1), z(1, 2)), at(1, 1, 0, 0, z(1, 1)),
+		}},
 		{Name: "early", Transactions: 1, Elections: 2, Whole: true, EarlyElections: true, Start: empty},
 		// 3 lags behind the log that the others have kept.
 		{Name: "snapshot", Transactions: 1, Elections: 2, Flush: true, Start: [servers]disk{
