@@ -112,8 +112,8 @@ func NewConfig(seed uint64) *Config {
 	c := &Config{Seed: seed}
 	c.drawMembers(&r)
 	c.drawTimes(&r)
-	c.clients = 3 + r.n(4)
-	c.think = [2]int64{20 * ms, r.between(150, 400) * ms}
+	c.clients = 3 + r.n(3)
+	c.think = [2]int64{50 * ms, r.between(500, 1300) * ms}
 	c.paths = 3 + r.n(5)
 	c.storm = 46 * s1
 	c.keep = []int{3, 20, 100, 1000}[r.n(4)]

@@ -242,10 +242,8 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 	for len(b) >= frameSize {
 		var f *frame
 		f, b = c.s.wire.at(b)
-		if f.kind != frameConnect {
-			if w.cfg.drift == 0 && !expired {
-				w.chk.Answered(c.sc.Session(), w.now/ms)
-			}
+		if f.kind == frameReply && w.cfg.drift == 0 && !expired {
+			w.chk.Answered(c.sc.Session(), w.now/ms)
 		}
 		at := w.now + c.rnd.delay(w.cfg.net[0], w.cfg.net[1])
 		if n := len(c.out); n > 0 {

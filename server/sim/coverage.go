@@ -30,3 +30,13 @@ func (c Coverage) Missing(want []string) []string {
 
 // Names are all that was reached, in order.
 func (c Coverage) Names() []string { return slices.Sorted(maps.Keys(c)) }
+
+// Required are the lists of what runs must have reached: ci by a few thousand seeds, all by a hundred thousand.
+var Required = map[string][]string{
+	"ci":  requiredCI,
+	"all": slices.Concat(requiredCI, requiredAll),
+}
+
+var requiredCI = []string{}
+
+var requiredAll = []string{}

@@ -14,13 +14,15 @@ func (w *World) strike(f *fault) {
 	w.stats.Faults++
 	switch f.kind {
 	case fCrash, fPower:
-		if s.up {
-			how := crashProcess
-			if f.kind == fPower {
-				how = crashPower
-			}
-			s.crash(how, name)
+		how := crashProcess
+		if f.kind == fPower {
+			how = crashPower
 		}
+		if s.up && f.dice%4 > 0 {
+			s.doom = &doom{how: how, op: dooms[f.dice/4%len(dooms)], dur: f.dur}
+			return
+		}
+		s.crash(how, name)
 		w.bootIn(s, f.dur)
 	case fPause:
 		s.pause(f.dur)

@@ -65,6 +65,7 @@ type server struct {
 	slow    int64   // factor of its disk, until slowEnd
 	slowEnd int64
 	badDisk bool
+	doom    *doom
 
 	// applier
 	work      []work
@@ -150,7 +151,7 @@ func (s *server) boot() {
 	s.began, s.local0, s.paused, s.pausedSum, s.lastQ = w.now, 0, 0, 0, 0
 	s.inbox, s.spare, s.seq, s.quanta, s.lease = nil, nil, 0, 0, 0
 	s.role, s.epoch, s.leader, s.serving, s.leaving = zab.Looking, 0, 0, false, false
-	s.queue, s.flight, s.badDisk = nil, nil, false
+	s.queue, s.flight, s.badDisk, s.doom = nil, nil, false, nil
 	s.work, s.txns, s.txnAt, s.decoded, s.joined = nil, nil, 0, false, nil
 	s.copied, s.cutNow = nil, false
 	s.flushAt = w.now + w.cfg.flushed

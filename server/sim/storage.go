@@ -1,11 +1,23 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/zkserver/zkserver/server/replica"
 	"github.com/zkserver/zkserver/server/store"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
+
+// doom makes a process end in the middle of a sync: of the next one, or of one with such an op.
+type doom struct {
+	how crashKind
+	op  string
+	dur int64
+}
+
+// dooms are the ops that a crash waits for; most wait for none.
+var dooms = [...]string{"", "", "", "promise", "epoch", "stamp", "append+epoch", "truncate", "install", "append"}
 
 // crashKind says how a process ends.
 type crashKind int
@@ -72,6 +84,13 @@ func (s *server) writeSoon() {
 		took *= s.slow
 	}
 	took = max(took, s.stuck-s.w.now)
+	if d := s.doom; d != nil && (d.op == "" || slices.ContainsFunc(s.flight, func(x write) bool { return opName(&x.op) == d.op })) {
+		s.doom = nil
+		s.w.cover.hit("crash during a sync of " + opName(&s.flight[len(s.flight)-1].op))
+		took = max(took, ms)
+		s.w.at(s.rnd.between(0, took), event{kind: evExit, gen: s.gen, a: int32(s.i), b: int32(d.how)})
+		s.w.bootIn(s, took+d.dur)
+	}
 	s.w.at(took, event{kind: evDisk, gen: s.gen, a: int32(s.i)})
 }
 
@@ -284,7 +303,7 @@ func (s *server) crash(how crashKind, why string) {
 		return
 	}
 	keep := s.rnd.n(len(s.flight) + 1)
-	if how != crashPower && s.rnd.n(2) == 0 {
+	if how != crashPower && s.rnd.n(4) == 0 {
 		keep = len(s.flight)
 	}
 	last := "synced"

@@ -37,17 +37,17 @@ func (c *client) act() {
 	case c.xid == 0 && c.rnd.n(2) == 0 || c.w.chk.Committed() == uint64(w.cfg.age):
 		c.create(root, 0)
 	case len(c.waiting) > 20:
-	case c.rnd.chance(12):
+	case c.rnd.chance(25):
 		c.w.cover.hit("client moves")
 		c.leave(c.rnd.n(2) == 0)
-	case c.rnd.chance(8):
+	case c.rnd.chance(15):
 		c.send(session.Request{Op: znode.OpCloseSession, Write: &znode.Request{}}, check.Request{Kind: check.Write})
 	case c.rnd.chance(150):
 		if len(c.waiting) == 0 && w.now-c.said > c.timeout/3 {
 			c.send(session.Request{Op: znode.OpPing}, check.Request{Kind: check.Ping})
 		}
 	default:
-		for range 1 + c.rnd.n(5) {
+		for range 1 + c.rnd.n(4) {
 			c.request()
 		}
 	}

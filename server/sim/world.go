@@ -63,7 +63,7 @@ func Run(seed uint64, lim Limits, trace io.Writer) (res Result) {
 	w := newWorld(seed, lim, trace)
 	defer func() {
 		if p := recover(); p != nil {
-			w.fail("panic", "%v\n%s", p, frames(debug.Stack()))
+			w.fail("panic", "%v at %s", p, frames(debug.Stack()))
 		}
 		w.stats.Simulated = time.Duration(w.now)
 		w.stats.Ops = w.chk.Answers
@@ -175,11 +175,16 @@ func (w *World) logf(format string, args ...any) {
 
 func (w *World) note(v uint64) { w.hash = (w.hash ^ v) * 0xff51afd7ed558ccd }
 
+// maxEvents is more than any run needs.
+const maxEvents = 5_000_000
+
 // step lets the next event happen.
 func (w *World) step() {
 	e := w.agenda.pop()
 	w.now = e.at
-	w.stats.Events++
+	if w.stats.Events++; w.stats.Events > maxEvents {
+		w.fail("L1", "no end of events")
+	}
 	w.note(uint64(e.at)<<8 | uint64(e.kind))
 	w.note(uint64(e.a)<<32 | uint64(uint32(e.b)))
 	switch e.kind {
