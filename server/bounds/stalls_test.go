@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +17,6 @@ type prober struct {
 	took []time.Duration
 	stop chan struct{}
 	done sync.WaitGroup
-	ends atomic.Bool
 }
 
 // probe starts a prober: ask sends one request and waits for its answer.
