@@ -97,22 +97,33 @@ type Endings struct {
 	Tree    []string // what is left
 }
 
-// Check compares an end with when it had to be: never sooner; not later than its ticks allow and slack.
-func (p *Ending) Check(e *Endings, slack time.Duration) error {
+// Early tells of ends that came before their time, which nothing excuses.
+func (e *Endings) Early() error {
 	var errs []error
 	for _, x := range e.Ends {
-		late := 2 * p.Tick
-		if x.Reaped {
-			late += p.Tick
-		}
-		if x.At < x.Due || x.At > x.Due+late+slack {
+		if x.At >= 0 && x.At < x.Due {
 			errs = append(errs, fmt.Errorf("%s was due at %s and ended at %s", x.Text, x.Due.Round(time.Millisecond), x.At.Round(time.Millisecond)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// CompareEndings returns the first difference of two runs, or nil. Times are compared by Check.
+// Late tells of ends that came later than their ticks allow and slack, or never.
+func (p *Ending) Late(e *Endings, slack time.Duration) error {
+	var errs []error
+	for _, x := range e.Ends {
+		late := 2 * p.Tick
+		if x.Reaped {
+			late += p.Tick
+		}
+		if x.At < 0 || x.At > x.Due+late+slack {
+			errs = append(errs, fmt.Errorf("%s was due at %s and ended at %s", x.Text, x.Due.Round(time.Millisecond), x.At.Round(time.Millisecond)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CompareEndings returns the first difference of two runs, or nil, times apart.
 func CompareEndings(a, b *Endings) error {
 	for i, who := range []string{"recursive watch", "one-shot watches"} {
 		if err := firstDifference(who, groups(a.Watched[i]), groups(b.Watched[i])); err != nil {
@@ -155,13 +166,4 @@ func groups(v []Moment) []string {
 		i = n
 	}
 	return out
-}
-
-// Lateness is how long after its time each end was seen.
-func (e *Endings) Lateness() []time.Duration {
-	var v []time.Duration
-	for _, x := range e.Ends {
-		v = append(v, (x.At - x.Due).Round(time.Millisecond))
-	}
-	return v
 }

@@ -17,41 +17,57 @@ func TestEndings(t *testing.T) {
 	p := startPairWith(t, tick, tick)
 	first, n := number(t, "DIFF_FIRST", 0), number(t, "DIFF_ENDINGS", 24)
 	began := time.Now()
+	var mu sync.Mutex
+	var doubtful []*differential.Ending
+	sum := 0
 	var wg sync.WaitGroup
-	ends := make([]int, n)
 	for i := range n {
 		prog := differential.GenerateEnding(uint64(first+i), tick, slots)
 		wg.Go(func() { // ends with the program
-			var out [2]*differential.Endings
-			var errs [2]error
-			var both sync.WaitGroup
-			for k, addr := range []string{p.apache[0], p.ours[0]} {
-				both.Go(func() { out[k], errs[k] = differential.ExecuteEnding(addr, fmt.Sprintf("/e%d", i), prog) })
-			}
-			both.Wait()
-			for k, name := range []string{"apache", "zkserver"} {
-				if errs[k] == nil {
-					errs[k] = prog.Check(out[k], 2*time.Second)
-				}
-				if errs[k] != nil {
-					t.Errorf("%s on %s: %v\n%+v", prog, name, errs[k], out[k])
-				}
-			}
-			if err := differential.CompareEndings(out[0], out[1]); err != nil {
-				t.Errorf("%s: %v", prog, err)
-			}
-			ends[i] = len(out[0].Ends)
-			if d := out[0].Lateness(); i == 0 {
-				t.Logf("seed %d: late by %v (apache), %v (zkserver)", prog.Seed, d, out[1].Lateness())
+			ends, err := p.runEnding(t, fmt.Sprintf("/e%d", i), prog)
+			mu.Lock()
+			defer mu.Unlock()
+			if sum += ends; err != nil {
+				t.Logf("once more, alone: %v", err)
+				doubtful = append(doubtful, prog)
 			}
 		})
 	}
 	wg.Wait()
-	sum := 0
-	for _, n := range ends {
-		sum += n
+	// A machine that stands still for a second changes what comes first. It does not do so again and again.
+	for i, prog := range doubtful {
+		if _, err := p.runEnding(t, fmt.Sprintf("/again%d", i), prog); err != nil || i == 3 {
+			t.Errorf("again, or the fourth: %v", err)
+			break
+		}
 	}
 	t.Logf("%d programs, %d ends, in %s", n, sum, time.Since(began).Round(time.Second))
+}
+
+// runEnding runs a program on both servers at once. What ends before its time fails the test.
+func (p *pair) runEnding(t *testing.T, root string, prog *differential.Ending) (ends int, err error) {
+	var out [2]*differential.Endings
+	var errs [2]error
+	var both sync.WaitGroup
+	for k, addr := range []string{p.apache[0], p.ours[0]} {
+		both.Go(func() { out[k], errs[k] = differential.ExecuteEnding(addr, root, prog) })
+	}
+	both.Wait()
+	for k, name := range []string{"apache", "zkserver"} {
+		if early := out[k].Early(); early != nil {
+			t.Errorf("%s on %s: %v\n%+v", prog, name, early, out[k])
+		}
+		if errs[k] == nil {
+			errs[k] = prog.Late(out[k], 2*time.Second)
+		}
+		if errs[k] != nil {
+			return 0, fmt.Errorf("%s on %s: %w\n%+v", prog, name, errs[k], out[k])
+		}
+	}
+	if err := differential.CompareEndings(out[0], out[1]); err != nil {
+		return 0, fmt.Errorf("%s: %w", prog, err)
+	}
+	return len(out[0].Ends), nil
 }
 
 func TestEndingsDependOnTheSeedAlone(t *testing.T) {
