@@ -58,6 +58,8 @@ type fault struct {
 	dur   int64
 	dice  int
 	index int
+
+	leader bool // it strikes whoever leads then, if anybody does
 }
 
 type faultKind uint8
@@ -210,6 +212,7 @@ func (c *Config) drawFaults(r *rng) {
 		on, total = [faultKinds]int{fCrash: 1}, 1
 	}
 	n := 12 + r.n(26)
+	last := int64(0)
 	for i := range n {
 		x := r.n(total)
 		k := faultKind(0)
@@ -218,6 +221,11 @@ func (c *Config) drawFaults(r *rng) {
 			k++
 		}
 		f := fault{index: i, kind: k, at: r.between(s1, c.storm), a: r.n(len(c.members)), b: r.n(len(c.members)), dice: r.n(1 << 20)}
+		if i > 0 && r.n(5) < 2 { // while what the last one did is still being mended
+			f.at = min(last+r.delay(ms, 1500*ms), c.storm)
+		}
+		last = f.at
+		f.leader = r.n(5) < 2
 		if len(c.members) > 1 && f.b == f.a {
 			f.b = (f.a + 1) % len(c.members)
 		}

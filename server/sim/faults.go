@@ -1,11 +1,18 @@
 package sim
 
-import "github.com/zkserver/zkserver/server/replica"
+import (
+	"github.com/zkserver/zkserver/server/replica"
+	"github.com/zkserver/zkserver/zab"
+)
 
 // strike lets a fault happen.
 func (w *World) strike(f *fault) {
 	if w.healed != 0 {
 		return
+	}
+	f.dur = min(f.dur, w.cfg.storm-w.now)
+	if f.leader {
+		f.strikeLeader(w)
 	}
 	s := w.servers[f.a]
 	name := faultNames[f.kind]
@@ -112,6 +119,18 @@ func (w *World) strike(f *fault) {
 				w.faults = append(w.faults, fault{kind: fCut, a: f.a, b: f.b, index: f.index})
 				w.agenda.push(event{at: at, kind: evFault, a: int32(len(w.faults) - 1)})
 			}
+		}
+	}
+}
+
+// strikeLeader turns a fault on the server that leads.
+func (f *fault) strikeLeader(w *World) {
+	for _, s := range w.servers {
+		if s.up && s.role == zab.Leading {
+			if f.b == s.i {
+				f.b = f.a
+			}
+			f.a = s.i
 		}
 	}
 }

@@ -19,7 +19,6 @@ func (w *World) heal() {
 	for _, s := range w.servers {
 		s.doom = nil
 		s.stuck, s.slowEnd, s.applySlow, s.badDisk = 0, 0, 0, false
-		s.paused = min(s.paused, w.now)
 		if !s.up {
 			if s.dead != "" { // the operator takes its data away: it had never been one of these
 				s.wipe()

@@ -138,7 +138,10 @@ func TestEveryCheckCanFail(t *testing.T) {
 			both(c, 3, Op{Append: one})
 			c.Delivers(0, z(1, 1))
 		}},
-		{"gap", "Z14", func(c *Checker) { c.Proposed(0, z(1, 2), 1); c.Issued(1, &Op{Append: []Entry{{Zxid: z(1, 2), Hash: 1}}}) }},
+		{"gap", "Z14", func(c *Checker) {
+			c.Proposed(0, z(1, 2), 1)
+			c.Issued(1, &Op{Append: []Entry{{Zxid: z(1, 2), Hash: 1}}})
+		}},
 		{"truncated to what is not there", "Z14", func(c *Checker) { c.Issued(1, &Op{Truncate: true, To: z(1, 1)}) }},
 		{"kept behind a snapshot", "Z14", func(c *Checker) {
 			wrote(c, 1, Did{Conn: -1})

@@ -6,6 +6,9 @@ import "testing"
 // those of the whole, with the completion of each disk op in any order with everything else, and some more: those of
 // servers that time out while what is sent to them is lost.
 func TestReductionLosesNothing(t *testing.T) {
+	if racing {
+		t.Skip("as any other run, only slower")
+	}
 	for _, c := range []Config{
 		{Transactions: 2, Elections: 1},
 		{Transactions: 2, Elections: 1, Runs: true},

@@ -102,7 +102,11 @@ func (r *runner) find(m mutation.Mutation, finder string) (caught, after string,
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestMutant$", "-test.v", "-test.timeout", "0")
 	cmd.Dir = filepath.Join(r.root, pkg)
-	cmd.Env = append(os.Environ(), "ZKSERVER_MUTANT="+m.Name, "ZKSERVER_MUTANT_STATES="+strconv.Itoa(r.states), "ZKSERVER_MUTANT_SEEDS="+strconv.Itoa(r.seeds))
+	var files []string
+	for _, e := range m.Edits {
+		files = append(files, e.File)
+	}
+	cmd.Env = append(os.Environ(), "ZKSERVER_MUTANT="+m.Name, "ZKSERVER_MUTANT_FILES="+strings.Join(files, ","), "ZKSERVER_MUTANT_STATES="+strconv.Itoa(r.states), "ZKSERVER_MUTANT_SEEDS="+strconv.Itoa(r.seeds))
 	out, err := cmd.CombinedOutput()
 	v := verdict.FindSubmatch(out)
 	switch {
