@@ -2,6 +2,7 @@ package znode
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"syscall"
 	"testing"
@@ -28,12 +29,16 @@ func cpu(t *testing.T, f func()) time.Duration {
 
 // The end of a session with 30,000 nodes is prepared under the tree's read lock, when writes wait, and later applied under
 // its write lock, as a whole, when all wait. The bound is on each, by the best of some attempts: a cold cache or a
-// collection is not what is measured.
+// collection is not what is measured. Of the full size with ZKSERVER_FULL=1; otherwise so small that a slow machine passes,
+// and what grows faster than its nodes does not.
 func TestEndOfALargeSessionIsQuick(t *testing.T) {
 	const bound, attempts = 50 * time.Millisecond, 10
 	nodes := 30_000
-	if raced {
+	switch {
+	case raced:
 		nodes = 2000
+	case os.Getenv("ZKSERVER_FULL") == "":
+		nodes = 8000
 	}
 	prepared, applied := time.Hour, time.Hour
 	for range attempts {
