@@ -52,9 +52,11 @@ var arrows = map[string][]string{
 	"server/sim/mutation/run": {"server/sim/mutation"},
 	"server/sim/explore":      {"zab", "election"},
 
-	"client":       {"proto/jute", "proto/zk/v1"},
-	"cmd/zkserver": {"server", "server/config"},
-	"cmd/zkcli":    {"client"},
+	"client":        {"proto/jute", "proto/zk/v1"},
+	"client/recipe": {"client"},
+	"client/zktest": {"client", "proto/jute", "proto/zk/v1", "server", "server/config"}, // for users' tests
+	"cmd/zkserver":  {"server", "server/config"},
+	"cmd/zkcli":     {"client"},
 
 	"internal/testport": {}, // for tests
 }
