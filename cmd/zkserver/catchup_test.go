@@ -39,6 +39,24 @@ func write(t *testing.T, p *proc, path string, n int) {
 	}
 }
 
+// writeBytes sets forty nodes to n large values in all, one after the other.
+func writeBytes(t *testing.T, p *proc, path string, n, size int) {
+	t.Helper()
+	c := mustDial(t, p.addr, 20*time.Second)
+	defer c.c.Close()
+	value := strings.Repeat("x", size)
+	for i := range n {
+		if node := fmt.Sprint(path, i%40); i < 40 {
+			c.must(jute.OpCreate, create(node, value), nil)
+		} else {
+			c.must(jute.OpSetData, set(node, value), nil)
+		}
+	}
+	for i := range min(n, 40) {
+		c.must(jute.OpDelete, &jute.DeleteRequest{Path: jute.Str(fmt.Sprint(path, i)), Version: -1}, nil)
+	}
+}
+
 // syncs is how often the leader has synchronized a learner by DIFF and by SNAP.
 func syncs(t *testing.T, leader *proc) (diff, snap int) {
 	t.Helper()
@@ -65,7 +83,7 @@ func TestCatchUpByDiff(t *testing.T) {
 	wantSyncs(t, leader, len(ps)-1, 0)
 	follower := ps[leader.id%3]
 	for _, away := range []*proc{follower, ps[3]} {
-		for _, n := range []int{1, 1000, rounds(20_000, 200_000)} {
+		for _, n := range []int{1, 1000, rounds(5_000, 200_000)} {
 			diff, snap := syncs(t, leader)
 			away.kill()
 			write(t, leader, fmt.Sprintf("/diff-%d-%d", away.id, n), n)
@@ -106,12 +124,13 @@ func TestCatchUpBySnap(t *testing.T) {
 	if w := leader.number(t, "zk_diff_window"); w != 1000 {
 		t.Fatalf("the window is %d", w)
 	}
-	n := rounds(120_000, 200_000)
+	n := rounds(3_000, 200_000)
 	for _, away := range []*proc{ps[leader.id%3], ps[3]} {
 		diff, snap := syncs(t, leader)
 		last := away.number(t, "zk_log_end_zxid")
 		away.kill()
 		path := fmt.Sprintf("/snap-%d", away.id)
+		writeBytes(t, leader, path+"-large", 80, 900_000) // what makes the state durable, as 100,000 small ones do
 		write(t, leader, path, n)
 		until(t, "the leader's log is cut beyond the end of the one that is away", func() bool {
 			return leader.number(t, "zk_log_base_zxid") > last
