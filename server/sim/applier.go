@@ -228,14 +228,23 @@ func (s *server) beganLeading() {
 	s.w.chk.LeaderBegan(s.i, s.active(), all)
 }
 
-// touched: the leader hears of its own clients.
-func (s *server) touched(ts []peer.Touch) {
+// touched: the leader hears of sessions; a client of each was last heard at its server at that time.
+func (s *server) touched(ts []peer.Touch, heard []int64) {
 	if s.role != zab.Leading || !s.serving {
 		return
 	}
-	for _, t := range ts {
-		s.w.chk.Touched(s.i, t.Session, s.active(), 0)
+	for i, t := range ts {
+		s.w.chk.Touched(s.i, t.Session, s.active()-(s.w.now-heard[i])*s.rate/1000/ms, 0)
 	}
+}
+
+// lastHeard says when the clients of sessions were last heard, at any server.
+func (w *World) lastHeard(ts []peer.Touch) []int64 {
+	out := make([]int64, len(ts))
+	for i, t := range ts {
+		out[i] = w.heard[t.Session]
+	}
+	return out
 }
 
 // sawMessages looks at what a leader hears of sessions.
@@ -252,8 +261,9 @@ func (s *server) sawMessages(in replica.Received) {
 			s.joined[in.Link] = m.Epoch
 		case *peer.Touches:
 			if s.serving && s.joined[in.Link] == s.epoch {
-				s.touched(m.Sessions)
+				s.touched(m.Sessions, s.w.reported[m])
 			}
+			delete(s.w.reported, m)
 		}
 	}
 }

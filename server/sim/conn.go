@@ -24,6 +24,7 @@ type conn struct {
 	seen   int64
 
 	in       []arrival // from the client
+	readAt   []int64   // when the server read what it has not answered
 	out      []departure
 	reading  bool // an evRead is on the agenda
 	coming   bool // an evDown is
@@ -147,7 +148,7 @@ func (c *conn) read() {
 		}
 		w.cover.hit("confirmed after a silence")
 		c.state = connReady
-		c.sc.Touch()
+		c.touch()
 		c.run()
 	case connReady:
 		if len(c.in) == 0 || c.in[0].at > w.now {
@@ -160,9 +161,14 @@ func (c *conn) read() {
 			c.sc.Ask(again)
 			return
 		}
-		c.sc.Touch()
+		c.touch()
 		c.run()
 	}
+}
+
+func (c *conn) touch() {
+	c.sc.Touch()
+	c.w.heard[c.sc.Session()] = c.w.now
 }
 
 func (c *conn) attached(r session.AttachResult) {
@@ -203,6 +209,7 @@ func (c *conn) run() {
 	reqs := make([]session.Request, n)
 	for i := range reqs {
 		reqs[i] = c.in[i].req
+		c.readAt = append(c.readAt, c.w.now)
 	}
 	c.in = slices.Delete(c.in, 0, n)
 	if err := c.sc.Run(reqs); err != nil {
@@ -242,8 +249,11 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 	for len(b) >= frameSize {
 		var f *frame
 		f, b = c.s.wire.at(b)
-		if f.kind == frameReply && w.cfg.drift == 0 && !expired {
-			w.chk.Answered(c.sc.Session(), w.now/ms)
+		if f.kind == frameReply {
+			if w.cfg.drift == 0 && !expired {
+				w.chk.Answered(c.sc.Session(), c.readAt[0]/ms)
+			}
+			c.readAt = c.readAt[1:]
 		}
 		at := w.now + c.rnd.delay(w.cfg.net[0], w.cfg.net[1])
 		if n := len(c.out); n > 0 {

@@ -341,6 +341,9 @@ func (s *server) sendAll(l zab.Link, out []replica.Outbound) {
 	msgs := make([]peer.Message, len(out))
 	for i := range out {
 		msgs[i] = carried(out[i].Msg)
+		if t, ok := msgs[i].(*peer.Touches); ok {
+			w.reported[t] = w.lastHeard(t.Sessions)
+		}
 		if w.trace != nil {
 			s.logf("-> s%d %s", l.Peer, describe(msgs[i]))
 		}

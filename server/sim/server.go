@@ -412,7 +412,7 @@ func (s *server) collectTouches() {
 		}
 	})
 	if len(ts) > 0 {
-		s.touched(ts)
+		s.touched(ts, s.w.lastHeard(ts))
 		s.m.Step(replica.Touched{Sessions: ts})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/server/sim/check"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
@@ -26,10 +27,12 @@ type World struct {
 	cutSnaps int // so many of the next snapshots are cut on their way
 	clients  []*client
 	conns    []*conn
-	origins  map[uint64]int // process and connection -> conn
-	faults   []fault        // not left out
-	healed   int64          // when faults stopped; zero: not yet
-	phase    int            // of the probes
+	origins  map[uint64]int            // process and connection -> conn
+	heard    map[int64]int64           // session -> when its client was last heard by a server
+	reported map[*peer.Touches][]int64 // the same, as a report on its way has it
+	faults   []fault                   // not left out
+	healed   int64                     // when faults stopped; zero: not yet
+	phase    int                       // of the probes
 	settled  int64
 	done     bool
 	process  zab.ID
@@ -97,7 +100,7 @@ func frames(stack []byte) string {
 func newWorld(seed uint64, lim Limits, trace io.Writer) *World {
 	cfg := NewConfig(seed)
 	w := &World{
-		cfg: cfg, lim: lim, rnd: stream(seed, 2000, 0), trace: trace, process: 100, origins: map[uint64]int{}, cover: Coverage{},
+		cfg: cfg, lim: lim, rnd: stream(seed, 2000, 0), trace: trace, process: 100, origins: map[uint64]int{}, heard: map[int64]int64{}, reported: map[*peer.Touches][]int64{}, cover: Coverage{},
 	}
 	ms := make([]check.Member, len(cfg.members))
 	for i, m := range cfg.members {

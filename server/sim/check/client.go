@@ -23,7 +23,7 @@ type session struct {
 	last     int // ordinal of the connection that wrote last
 	synced   int // the youngest connection on which a sync has been answered: ordinal
 	ticket   [2]uint64
-	answered int64 // when its client was last answered
+	answered int64 // when the youngest of its requests was read that has been answered
 }
 
 // Op is what a request asks.

@@ -15,14 +15,14 @@ func (c *Checker) LeaderBegan(s int, now int64, sessions map[int64]int64) {
 	}
 }
 
-// Touched: a leader has processed a sign of life of a session.
+// Touched: a leader has heard of a sign of life of a session, which was at that time of its clock.
 func (c *Checker) Touched(s int, id, now, timeout int64) {
 	t := c.leaderSeen[id]
 	if t == nil || t.leader != s {
-		t = &touch{leader: s, timeout: timeout}
+		t = &touch{leader: s, at: now, timeout: timeout}
 		c.leaderSeen[id] = t
 	}
-	t.at = now
+	t.at = max(t.at, now)
 	if timeout > 0 {
 		t.timeout = timeout
 	}
@@ -43,12 +43,12 @@ func (c *Checker) Expires(s int, id, now, real int64) {
 	t.proposed = real
 }
 
-// Answered: something has been written to a client of a session, at this real time (I10).
+// Answered: a request that its server had read at this real time has been answered (I10).
 func (c *Checker) Answered(id, real int64) {
 	s := c.session(id)
 	s.answered = max(s.answered, real)
 	if s.ended {
-		if t := c.leaderSeen[id]; t != nil && t.proposed != 0 {
+		if t := c.leaderSeen[id]; t != nil && t.proposed != 0 && real > t.proposed {
 			c.fail("S6", "a client of session %x was answered after the session had expired", id)
 		}
 	}
