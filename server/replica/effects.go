@@ -23,6 +23,7 @@ type Effects struct {
 
 	Reads     []zab.ReadRange
 	Snapshots []zab.Event // NeedSnapshot, StreamSnapshot, CancelSnapshot
+	Drop      []string    // directories of received snapshots that will not be installed
 	Cut       []zab.CutLink
 	Notices   []any // RoleChanged, Serving, Alarm, HandedOver, HandOverGivenUp, election.Refusal: for the log
 	Fatal     *zab.Fatal
@@ -80,5 +81,5 @@ func (Synced) isAnswer()   {}
 func (e *Effects) empty() bool {
 	return e.CloseAll == "" && len(e.Close) == 0 && len(e.Evict) == 0 && len(e.Persist) == 0 && len(e.Send) == 0 &&
 		e.Deliver.Upto == 0 && len(e.Answers) == 0 && len(e.Reads) == 0 && len(e.Snapshots) == 0 && len(e.Cut) == 0 &&
-		len(e.Notices) == 0 && e.Fatal == nil
+		len(e.Notices) == 0 && len(e.Drop) == 0 && e.Fatal == nil
 }

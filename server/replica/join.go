@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zkserver/zkserver/election"
@@ -66,6 +67,10 @@ func (m *Machine) persist(op *zab.PersistOp) {
 		// Their watches cannot be told what the snapshot skips (interleavings 7).
 		m.closeAll(reasonSnapshot)
 		m.installed(op.Install)
+		if m.arrived == op.Install.Dir {
+			m.arrived = ""
+		}
+		m.eff.Drop = slices.DeleteFunc(m.eff.Drop, func(dir string) bool { return dir == op.Install.Dir })
 	}
 	if op.Truncate != nil {
 		m.truncate(*op.Truncate)
@@ -285,6 +290,7 @@ func (m *Machine) roleChanged(ev zab.RoleChanged) {
 		return
 	}
 	m.abandonAt = 0
+	m.dropArrived()
 	m.settle()
 	m.setServing(false)
 	if m.leaving.asked && !m.leaving.on && m.lead != nil {
@@ -381,6 +387,15 @@ func (m *Machine) stepElection(in election.Input) {
 		if b.Abandon != "" {
 			m.abandon(b.Abandon)
 		}
+	}
+}
+
+// dropArrived gives up a received snapshot that was not installed: another one is here, or the role that asked for it is
+// over. It takes as much of the disk as the tree.
+func (m *Machine) dropArrived() {
+	if m.arrived != "" {
+		m.eff.Drop = append(m.eff.Drop, m.arrived)
+		m.arrived = ""
 	}
 }
 

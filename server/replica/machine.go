@@ -62,7 +62,8 @@ type Machine struct {
 	flying      []flight
 	flyingBytes int
 
-	links map[zab.ServerID]zab.Link
+	links   map[zab.ServerID]zab.Link
+	arrived string // directory of a snapshot that is complete and not yet asked to be installed
 
 	// The role, as the zab core has it.
 	role      zab.Role
@@ -209,6 +210,10 @@ func (m *Machine) Step(in Input) {
 			m.stepElection(election.PeerDown{Peer: in.Peer, Refused: in.Refused})
 		}
 	case Core:
+		if s, ok := in.In.(zab.SnapshotReceived); ok {
+			m.dropArrived()
+			m.arrived = s.Dir
+		}
 		m.stepCore(in.In)
 	case Leave:
 		m.leave()

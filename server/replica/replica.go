@@ -314,6 +314,9 @@ func (r *Replica) perform(e *Effects) {
 	for _, ev := range e.Snapshots {
 		r.bulk.event(ev)
 	}
+	for _, dir := range e.Drop {
+		r.bulk.drop(dir)
+	}
 	for _, c := range e.Cut {
 		r.links.Cut(c.Link, c.Reason, c.Detail)
 	}
