@@ -235,7 +235,9 @@ func (t *Transport) open(ctx context.Context, p *remote) error {
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	timer := time.AfterFunc(t.handshake(), cancel)
+	defer timer.Stop()
 	unbind := context.AfterFunc(ctx, cancel)
+	defer unbind() // ctx lives as long as the transport, and may see many dials fail
 	stream, err := zabv1.NewPeerServiceClient(cc).Link(streamCtx)
 	if err != nil {
 		return err
