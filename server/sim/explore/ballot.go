@@ -40,6 +40,7 @@ type voter struct {
 type poll struct {
 	voter [servers]uint32
 	box   [servers][servers][2]uint16 // notifications under way, oldest first; zero: none
+	heard [servers][servers]uint16    // the last notification that each has of each
 	cut   uint8                       // links that are down, by unordered pair
 
 	crashes, cuts, ticks, settles uint8
@@ -155,7 +156,11 @@ func (t *Teller) step(p *poll, i int, key move, in func(*voter)) string {
 	if out.fault != "" {
 		return fmt.Sprintf("%d: %s", i+1, out.fault)
 	}
+	before := t.at(p, i)
 	p.voter[i] = out.voter
+	if f := t.judge(p, i, before); f != "" {
+		return f
+	}
 	for _, s := range out.sends {
 		if box := &p.box[i][s.to]; t.linked(p, i, s.to) {
 			if box[0] == 0 || !t.cfg.Two {
@@ -301,25 +306,16 @@ func (t *Teller) do(p *poll, x choice) string {
 		box := &p.box[a][b]
 		n := box[0]
 		box[0], box[1] = box[1], 0
-		before := t.at(p, b)
-		f := t.step(p, b, move{what: "deliver", a: a, b: int(n)}, func(v *voter) { v.core.Step(election.Received{From: id(a), N: t.notes[n]}) })
-		if f != "" {
-			return f
-		}
-		return t.judge(p, b, before)
+		p.heard[b][a] = n
+		return t.step(p, b, move{what: "deliver", a: a, b: int(n)}, func(v *voter) { v.core.Step(election.Received{From: id(a), N: t.notes[n]}) })
 	case "tick":
 		if p.ticks > 0 && p.under() {
 			p.ticks--
 		}
-		before := t.at(p, a)
-		f := t.step(p, a, move{what: "tick"}, func(v *voter) {
+		return t.step(p, a, move{what: "tick"}, func(v *voter) {
 			v.now += beat
 			v.core.Step(election.Quantum{Now: v.now})
 		})
-		if f != "" {
-			return f
-		}
-		return t.judge(p, a, before)
 	case "give up":
 		return t.step(p, a, move{what: "look"}, (*voter).look)
 	case "serve":
@@ -329,6 +325,7 @@ func (t *Teller) do(p *poll, x choice) string {
 		return t.step(p, a, move{what: "serve", a: b, current: leader.Current, last: leader.Last}, func(v *voter) { v.settle(b, leader) })
 	case "crash":
 		p.crashes--
+		p.heard[a] = [servers]uint16{}
 		f := t.step(p, a, move{what: "crash"}, func(v *voter) { v.up, v.core, v.chosen, v.settled = false, nil, -1, false })
 		for j := range servers {
 			p.box[a][j], p.box[j][a] = [2]uint16{}, [2]uint16{}
@@ -372,17 +369,13 @@ func b2i(b bool) int {
 
 // down tells a server that a peer is gone; a learner of it looks again.
 func (t *Teller) down(p *poll, i, peer int, refused bool) string {
-	before := t.at(p, i)
-	f := t.step(p, i, move{what: "down", a: peer, b: b2i(refused)}, func(v *voter) {
+	p.heard[i][peer] = 0
+	return t.step(p, i, move{what: "down", a: peer, b: b2i(refused)}, func(v *voter) {
 		v.core.Step(election.PeerDown{Peer: id(peer), Refused: refused})
 		if v.chosen == peer {
 			v.look()
 		}
 	})
-	if f != "" {
-		return f
-	}
-	return t.judge(p, i, before)
 }
 
 func (t *Teller) connect(p *poll, a, b int) string {
@@ -430,17 +423,29 @@ func (v *voter) role(leader int, other zab.Role) zab.Role {
 	return other
 }
 
-// judge checks a decision: nobody chooses one whose history is behind its own, unless that one serves already.
+// judge checks a decision. Who chooses itself has the vote of another for this round, that counts; who chooses another
+// has heard that one stand, and has no better history itself, unless the other serves already.
 func (t *Teller) judge(p *poll, i int, before *voter) string {
 	v := t.at(p, i)
-	if v.chosen < 0 || v.chosen == before.chosen || v.chosen == i {
+	if !v.up || v.chosen < 0 || v.chosen == before.chosen {
 		return ""
+	}
+	if v.chosen == i {
+		for j := range servers {
+			n := &t.notes[p.heard[i][j]]
+			if p.heard[i][j] != 0 && n.Vote.Leader == id(i) && n.Round == v.round && n.Ensemble == v.disk.Ensemble {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%d chooses itself without the vote of another", i+1)
+	}
+	n := &t.notes[p.heard[i][v.chosen]]
+	if l := n.Established.Leader; p.heard[i][v.chosen] == 0 || l != id(v.chosen) && n.Vote.Leader != id(v.chosen) {
+		return fmt.Sprintf("%d chooses %d, which it has not heard stand", i+1, v.chosen+1)
 	}
 	l := t.at(p, v.chosen)
-	if !l.up || l.settled {
-		return ""
-	}
-	if v.disk.Current > l.disk.Current || v.disk.Current == l.disk.Current && v.disk.Last > l.disk.Last {
+	if n.Established.Leader == 0 && l.up && !l.settled &&
+		(v.disk.Current > l.disk.Current || v.disk.Current == l.disk.Current && v.disk.Last > l.disk.Last) {
 		return fmt.Sprintf("%d chooses %d, whose history is behind its own", i+1, v.chosen+1)
 	}
 	return ""

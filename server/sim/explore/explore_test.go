@@ -84,8 +84,10 @@ func TestMutant(t *testing.T) {
 		if !strings.Contains(os.Getenv("ZKSERVER_MUTANT_FILES"), "election/") {
 			break
 		}
-		if caught(b.Name, NewTeller(b).Run(Bounds{States: min(limit, 20_000)}, true)) {
-			return
+		for _, newest := range []bool{true, false} {
+			if caught(b.Name, NewTeller(b).Run(Bounds{States: min(limit, 40_000)}, newest)) {
+				return
+			}
 		}
 	}
 	for _, c := range Small() {

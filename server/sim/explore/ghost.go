@@ -74,6 +74,21 @@ func (e *Explorer) observe(w *world, i int, was, n *node, fresh bool) string {
 			slices.SortFunc(g.epochs, func(a, b reign) int { return int(a.epoch) - int(b.epoch) })
 			r = g.reign(f.epoch)
 		}
+		if f.phase != "syncing" && was.facts.phase == "syncing" {
+			have := 0
+			for j := range servers {
+				d := &e.nodes[w.node[j]].disk
+				if j == i {
+					d = &n.disk
+				}
+				if d.hard.Current >= f.epoch {
+					have++
+				}
+			}
+			if have <= servers/2 {
+				return fmt.Sprintf("I1: %d begins epoch %d, which %d disk has", i+1, f.epoch, have)
+			}
+		}
 		issued := n.issued()
 		if f.phase != "syncing" {
 			for _, z := range g.order {

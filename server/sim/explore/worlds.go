@@ -36,7 +36,7 @@ func Small() []Config {
 		{Name: "lag", Elections: 2, Crashes: 1, Start: [servers]disk{
 			at(1, 1, 0, z(1, 1), z(1, 1), z(1, 2)), at(1, 1, 0, z(1, 2), z(1, 1), z(1, 2)), at(1, 1, 0, 0, z(1, 1)),
 		}},
-		{Name: "early", Transactions: 1, Elections: 2, Whole: true, EarlyElections: true, Start: empty},
+		{Name: "early", Transactions: 1, Elections: 1, Cuts: 1, Elected: true, Whole: true, EarlyElections: true, Start: empty},
 		// 3 lags behind the log that the others have kept.
 		{Name: "snapshot", Transactions: 1, Elections: 2, Flush: true, Start: [servers]disk{
 			at(1, 1, z(1, 2), z(1, 2), z(1, 3)), at(1, 1, z(1, 2), z(1, 3), z(1, 3)), at(1, 1, 0, z(1, 1), z(1, 1)),
