@@ -32,6 +32,9 @@ func (s *server) applyRun() {
 		if !s.decoded && !s.decode(&x.deliver) {
 			return
 		}
+		if x.gen != s.roleGen {
+			s.w.cover.hit("race: applied in a later role")
+		}
 		n := len(s.txns) - s.txnAt
 		if s.rnd.n(4) == 0 { // the lock's budget is spent
 			n = min(n, 1+s.rnd.n(4))
@@ -146,6 +149,9 @@ func (w *World) tell(s *server, t *znode.Txn, out *znode.Applied) {
 	if t.Origin.Seq != 0 {
 		if k, ok := w.origins[originKey(t.Origin)]; ok {
 			d.Conn = w.conns[k].chk
+			if w.conns[k].gone || w.conns[k].closed {
+				w.cover.hit("race: write of a connection that is gone")
+			}
 		} else {
 			w.fail("I7", "%s comes from a request that no client sent", check.Zx(d.Zxid))
 		}
@@ -163,6 +169,8 @@ func (w *World) tell(s *server, t *znode.Txn, out *znode.Applied) {
 		}
 	}
 	switch {
+	case t.Failed() && t.Err == znode.SessionExpired:
+		w.cover.hit("race: write behind the end of its session")
 	case t.Failed():
 		w.cover.hit("refused write")
 	case t.Type == znode.OpCreateSession:
@@ -259,6 +267,12 @@ func (s *server) sawMessages(in replica.Received) {
 				s.joined = map[zab.Link]zab.Epoch{}
 			}
 			s.joined[in.Link] = m.Epoch
+		case *zab.AckNewLeader:
+			if s.serving {
+				s.w.cover.hit("race: joins an established leader")
+			} else {
+				s.w.cover.hit("race: joins before the leader is established")
+			}
 		case *peer.Touches:
 			if s.serving && s.joined[in.Link] == s.epoch {
 				s.touched(m.Sessions, s.w.reported[m])

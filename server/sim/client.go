@@ -22,6 +22,7 @@ type client struct {
 	attached bool
 	deadline int64
 	next     int64 // not to connect before
+	busy     int64 // until when it has nothing to ask
 
 	session  int64
 	password [16]byte
@@ -113,9 +114,13 @@ func (c *client) tick() {
 	case len(c.waiting) > 0 && w.now-c.heard > c.timeout*2/3:
 		c.w.cover.hit("client gives a silent server up")
 		c.leave(true)
-	default:
+	case w.now >= c.busy:
+		c.busy = w.now + again
 		c.act()
+	case len(c.waiting) == 0 && w.now-c.said > c.timeout/3:
+		c.send(session.Request{Op: znode.OpPing}, check.Request{Kind: check.Ping})
 	}
+	again = min(again, max(c.timeout/8, 50*ms))
 	w.at(again, event{kind: evClient, a: int32(c.i)})
 }
 

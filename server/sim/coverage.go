@@ -37,6 +37,44 @@ var Required = map[string][]string{
 	"all": slices.Concat(requiredCI, requiredAll),
 }
 
-var requiredCI = []string{}
+var requiredCI = []string{
+	// how a learner reaches its leader's history
+	"sync DIFF", "sync TRUNC", "sync SNAP", "snapshot installed", "snapshot cut on its way", "log cut", "delivery read from the log",
+	// how a role ends
+	"step down: leading: lost quorum", "step down: leading: no quorum can support", "step down: leading: hand-over",
+	"step down: leading: higher epoch seen", "step down: leading: stopping", "step down: leading: a sync of the log does not end",
+	"step down: following: leader gone", "step down: following: leader silent", "step down: following: hand-over",
+	"step down: following: stopping", "step down: observing: leader gone", "step down: observing: leader silent",
+	"step down: observing: hand-over", "handed over", "hand-over given up", "left",
+	"link cut: leader silent", "link cut: learner silent", "link cut: no progress",
+	// what a crash leaves
+	"crash between append and append", "crash between synced and append", "crash between synced and promise",
+	"crash during a sync of epoch", "crash during a sync of promise", "state waits for the log",
+	"disk failed", "disk stuck", "state damaged", "wiped",
+	// what clients meet
+	"session moved", "session refused", "session closed", "expiry", "confirmed after a silence", "client gives a silent server up",
+	"half-open client connection", "setWatches", "event", "evicted", "forward rejected", "refused write", "read waits for the lease",
+	"close: fate of a write unknown", "close all: not serving", "close all: snapshot installed", "turned away: not serving",
+	// both orders of races
+	"race: delivered after own disk", "race: delivered before own disk",
+	"race: snapshot after its SyncBegin", "race: snapshot before its SyncBegin",
+	"race: joins an established leader", "race: joins before the leader is established",
+	"race: a write ends in a later role", "race: applied in a later role", "race: message of a replaced link",
+	"race: write of a connection that is gone", "link loses a suffix",
+	// what is broken on purpose
+	"fault: bad disk", "fault: client cut", "fault: client pause", "fault: clock jump", "fault: clock rate", "fault: crash", "fault: cut",
+	"fault: damaged state", "fault: flap", "fault: isolate", "fault: leave", "fault: log cut", "fault: one-way", "fault: pause",
+	"fault: power loss", "fault: rolling restart", "fault: slow apply", "fault: slow disk", "fault: slow link",
+	"fault: snapshot cut", "fault: split", "fault: stuck disk", "fault: wipe",
+}
 
-var requiredAll = []string{}
+var requiredAll = []string{
+	"sync SNAP below the common point", "step down: leading: initLimit passed", "step down: following: initLimit passed",
+	"step down: following: higher epoch seen", "step down: observing: initLimit passed", "step down: observing: stopping",
+	"crash between synced and epoch", "crash between synced and stamp", "crash between synced and truncate",
+	"crash between synced and install", "crash between synced and append+epoch", "crash between epoch and append",
+	"crash during a sync of append+epoch", "crash during a sync of truncate", "crash during a sync of install",
+	"crash during a sync of stamp",
+	"turned away: has seen more", "race: write behind the end of its session", "close: session attached elsewhere",
+	"not confirmed", "log read below the base",
+}

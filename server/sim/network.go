@@ -137,6 +137,11 @@ func (p *pair) handOver(s *server, from int, x *parcel) {
 			return
 		}
 		p.w.note(uint64(len(x.msgs)))
+		for _, m := range x.msgs {
+			if b, ok := m.(*zab.SyncBegin); ok && b.Mode == zab.SyncSnap {
+				s.snapped[link] = true
+			}
+		}
 		s.push(replica.Received{Link: link, Msgs: x.msgs})
 	case newsUp:
 		s.logf("link with %d is up", from+1)
@@ -505,6 +510,11 @@ func (w *World) sendChunk(e event) {
 	end()
 	dir := "state." + check.Zx(uint64(x.snap.zxid))
 	to.dirs[dir] = x.snap
+	if to.snapped[in] {
+		w.cover.hit("race: snapshot after its SyncBegin")
+	} else {
+		w.cover.hit("race: snapshot before its SyncBegin")
+	}
 	to.logf("has received a snapshot at %s", zx(x.snap.zxid))
 	to.push(replica.Core{In: zab.SnapshotReceived{Link: in, Zxid: x.snap.zxid, Dir: dir}})
 	from.push(replica.Core{In: zab.SnapshotSent{Link: out}})

@@ -56,6 +56,8 @@ type server struct {
 	leader  zab.ServerID
 	serving bool
 	leaving bool
+	roleGen uint64            // of the Machine's role
+	snapped map[zab.Link]bool // SyncBegin of a snapshot has come
 
 	// log writer
 	queue   []write
@@ -98,6 +100,7 @@ type write struct {
 }
 
 type work struct {
+	gen     uint64
 	deliver replica.Delivery
 	answers []replica.Answer
 }
@@ -156,6 +159,7 @@ func (s *server) boot() {
 	s.copied, s.cutNow = nil, false
 	s.flushAt = w.now + w.cfg.flushed
 	s.reads, s.wants, s.conns, s.closing = nil, nil, nil, nil
+	s.roleGen, s.snapped = 0, map[zab.Link]bool{}
 	s.snaps, s.dirs = map[zab.Link]*snapshot{}, map[string]*snapshot{}
 	s.on = struct{ loop, apply, state, reads, flush, reopen bool }{}
 	s.watch = replica.SyncWatch{Limit: w.cfg.zab.SyncLimit}
@@ -390,6 +394,7 @@ func (s *server) loop() {
 	}
 	clear(s.spare)
 	e, any := m.Ready()
+	s.roleGen = e.Gen
 	lease := int64(e.Lease)
 	if len(s.w.cfg.members) == 1 && lease > 0 {
 		lease = math.MaxInt64
@@ -458,7 +463,7 @@ func (s *server) perform(e *replica.Effects) {
 		}
 	}
 	if e.Deliver.Upto != 0 || len(e.Answers) > 0 {
-		s.work = append(s.work, work{deliver: e.Deliver, answers: e.Answers})
+		s.work = append(s.work, work{gen: e.Gen, deliver: e.Deliver, answers: e.Answers})
 		s.applySoon()
 	}
 	if len(e.Reads) > 0 {

@@ -130,6 +130,9 @@ func (s *server) synced() {
 		if i+1 < len(done) && done[i+1].gen == done[i].gen {
 			continue
 		}
+		if done[i].gen != s.roleGen {
+			w.cover.hit("race: a write ends in a later role")
+		}
 		s.push(replica.Persisted{Seq: done[i].op.Seq, Gen: done[i].gen})
 	}
 	s.writeSoon()

@@ -42,10 +42,6 @@ func (c *client) act() {
 		c.leave(c.rnd.n(2) == 0)
 	case c.rnd.chance(15):
 		c.send(session.Request{Op: znode.OpCloseSession, Write: &znode.Request{}}, check.Request{Kind: check.Write})
-	case c.rnd.chance(150):
-		if len(c.waiting) == 0 && w.now-c.said > c.timeout/3 {
-			c.send(session.Request{Op: znode.OpPing}, check.Request{Kind: check.Ping})
-		}
 	default:
 		for range 1 + c.rnd.n(4) {
 			c.request()
