@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move harnesses $(HARNESSES) sim ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -46,6 +46,8 @@ kafka: build      ## Apache Kafka while the ensemble's leader is killed: five ru
 	.ci/kafka $(SHARED) bin/zkserver --during-failover
 kafka-move: build ## a Kafka cluster moves from Apache ZooKeeper and back, as docs/kafka.md says
 	.ci/kafka-move $(SHARED) bin/zkserver
+kafka-kraft: build ## Kafka's own migration to KRaft
+	.ci/kafka-kraft $(SHARED) bin/zkserver
 sim:              ## simulated ensembles until stopped; or make sim SEEDS=1000, make sim SEED=7 ARGS=-trace
 	go build -o bin/storm ./server/sim/storm
 	bin/storm $(if $(SEEDS),-seeds $(SEEDS)) $(if $(SEED),-seed $(SEED)) -failed server/sim/testdata/failed.txt $(ARGS)
