@@ -154,9 +154,11 @@ func (c *Client) holdUntil() time.Time {
 
 // HoldContext derives a context that ends as soon as nothing may be held by this session any longer: at HoldUntil, or
 // when the session ends. Its cause (context.Cause) then wraps ErrLost, ErrSessionExpired, ErrAuthFailed or ErrClosed.
-// Call cancel when the context is no longer needed.
-func (c *Client) HoldContext(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+// Its Err looks at the clock itself: who asks is told in time even where a busy machine runs the timer, and with it
+// Done, late. Call cancel when the context is no longer needed.
+func (c *Client) HoldContext(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancelCause := context.WithCancelCause(parent)
+	hold := holdContext{ctx, c}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if until := c.holdUntil(); !time.Now().Before(until) {
@@ -165,18 +167,34 @@ func (c *Client) HoldContext(parent context.Context) (ctx context.Context, cance
 			code = c.finalCode
 		}
 		cancelCause(&Error{Op: "hold", Code: code})
-		return ctx, func() { cancelCause(context.Canceled) }
+		return hold, func() { cancelCause(context.Canceled) }
 	}
 	c.holderSeq++
 	id := c.holderSeq
 	c.holders[id] = cancelCause
 	stop := context.AfterFunc(ctx, func() { c.dropHolder(id) })
-	return ctx, func() {
+	return hold, func() {
 		cancelCause(context.Canceled)
 		if stop() {
 			c.dropHolder(id)
 		}
 	}
+}
+
+// holdContext is what HoldContext returns.
+type holdContext struct {
+	context.Context
+	c *Client
+}
+
+func (h holdContext) Err() error {
+	if err := h.Context.Err(); err != nil {
+		return err
+	}
+	h.c.mu.Lock()
+	h.c.late()
+	h.c.mu.Unlock()
+	return h.Context.Err()
 }
 
 func (c *Client) dropHolder(id uint64) {

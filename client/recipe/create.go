@@ -1,0 +1,116 @@
+package recipe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/zkserver/zkserver/client"
+)
+
+// Create is client.Create2 with protection against a lost reply. The last part of the path gets a prefix, "_c_", a
+// unique number and "-", as Curator and go-zookeeper do it, so that the node can be told from everybody else's: when the
+// reply is lost it looks for the node, on the next connection, and makes it only if it is not there. It returns the
+// node's path and Stat.
+//
+// It goes on until it knows, or ctx or the session ends. When it fails the node is not there, or is removed in the
+// background as soon as there is a connection; with a session that ended an ephemeral node goes by itself.
+// Errors: those of client.Create2 but ErrConnectionLoss.
+func Create(ctx context.Context, c *client.Client, path string, data []byte, mode client.CreateMode, acl ...client.ACL) (string, client.Stat, error) {
+	p := newProtected(c, path, data, mode, acl)
+	name, st, err := p.create(ctx)
+	if err != nil {
+		p.abandon()
+	}
+	return name, st, err
+}
+
+// protected is one node that is to be made.
+type protected struct {
+	c      *client.Client
+	dir    string
+	name   string // what the node's name begins with; of one that is not sequential, all of it
+	data   []byte
+	mode   client.CreateMode
+	acl    []client.ACL
+	unsure bool // it may be there
+}
+
+func newProtected(c *client.Client, path string, data []byte, mode client.CreateMode, acl []client.ACL) *protected {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	at := strings.LastIndexByte(path, '/') + 1
+	return &protected{c: c, dir: path[:at], name: "_c_" + hex.EncodeToString(id[:]) + "-" + path[at:], data: data, mode: mode, acl: acl}
+}
+
+// create makes the node, or finds it. It may be called again after it has failed.
+func (p *protected) create(ctx context.Context) (name string, st client.Stat, err error) {
+	var a attempts
+	for {
+		if p.unsure {
+			var found bool
+			if name, st, found, err = p.find(ctx); err != nil || found {
+				return name, st, err
+			}
+			p.unsure = false // it is not there, and will not come
+		}
+		name, st, err = p.c.Create2(ctx, p.dir+p.name, p.data, p.mode, p.acl...)
+		p.unsure = unsure(err)
+		if err == nil || !passing(err) {
+			return name, st, err
+		}
+		if e := a.again(ctx, p.c); e != nil {
+			return "", st, errors.Join(e, err)
+		}
+	}
+}
+
+// find looks for the node. A create that was sent through an earlier connection is refused once the session has another
+// one, and a sync on that one is behind everything that came before: what is not seen then will never be there.
+func (p *protected) find(ctx context.Context) (name string, st client.Stat, found bool, err error) {
+	err = do(ctx, p.c, func() error {
+		parent := strings.TrimSuffix(p.dir, "/")
+		if parent == "" {
+			parent = "/"
+		}
+		if err := p.c.Sync(ctx, parent); err != nil {
+			return err
+		}
+		names, _, err := p.c.Children(ctx, parent)
+		if errors.Is(err, client.ErrNoNode) {
+			return nil
+		}
+		for _, n := range names {
+			if n == p.name || p.mode.IsSequential() && strings.HasPrefix(n, p.name) {
+				name = p.dir + n
+				st, found, err = p.c.Exists(ctx, name)
+			}
+		}
+		return err
+	})
+	return name, st, found, err
+}
+
+// abandon removes the node in the background if it may be there.
+func (p *protected) abandon() {
+	if !p.unsure {
+		return
+	}
+	go func() { // ends with the removal, or with the session
+		ctx := context.Background()
+		if name, _, found, err := p.find(ctx); err == nil && found {
+			_ = remove(ctx, p.c, name) // there is nobody to tell
+		}
+	}()
+}
+
+// remove deletes a node until it is gone, or the session is over.
+func remove(ctx context.Context, c *client.Client, path string) error {
+	err := do(ctx, c, func() error { return c.Delete(ctx, path, client.AnyVersion) })
+	if errors.Is(err, client.ErrNoNode) || over(err) {
+		return nil
+	}
+	return err
+}

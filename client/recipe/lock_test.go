@@ -1,0 +1,198 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/zkserver/zkserver/client"
+)
+
+// G18: the locks of other clients, by the names that they give their nodes.
+func TestOthersLocks(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		c, other := e.dial(), e.dial()
+		for _, foreign := range []string{
+			"/m/_c_5b6c1a6a-4a6e-4c3e-9a52-4a0f8c1f2f3e-lock-", // Curator
+			"/m/_c_67c79fecc6104a7026bdd7c3ce773828-lock-",     // go-zookeeper
+			"/m/67c79fecc6104a7026bdd7c3ce773828__lock__",      // kazoo
+		} {
+			m := NewMutex(c, "/m", Options{})
+			e.ok(e.hold(m.Lock(e.ctx)).Release(e.ctx)) // makes the directory
+			first, err := other.Create(e.ctx, foreign, nil, client.EphemeralSequential)
+			e.ok(err)
+			if _, err := m.TryLock(e.ctx); !errors.Is(err, ErrBusy) {
+				e.Errorf("%s does not exclude: %v", foreign, err)
+			}
+			waits := background(func() (*Hold, error) { return m.Lock(e.ctx) })
+			e.children(other, "/m", 2)
+			second, err := other.Create(e.ctx, foreign, nil, client.EphemeralSequential)
+			e.ok(err)
+			e.ok(other.Delete(e.ctx, first, client.AnyVersion))
+			h := e.got(waits)
+			e.ok(h.Release(e.ctx))
+			e.ok(other.Delete(e.ctx, second, client.AnyVersion))
+		}
+	})
+}
+
+// G7: the end of one wakes one.
+func TestNoHerd(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		holder, c := e.dial(), e.dial()
+		h := e.hold(NewMutex(holder, "/m", Options{}).Lock(e.ctx))
+		const n = 20
+		ctx, cancel := context.WithCancel(e.ctx)
+		defer cancel()
+		all := make(chan taken, n)
+		m := NewMutex(c, "/m", Options{})
+		for range n {
+			go func() {
+				h, err := m.Lock(ctx)
+				all <- taken{h, err}
+			}()
+		}
+		e.children(holder, "/m", n+1)
+		// All have armed their watch: each path that somebody waits for has one.
+		names, _, err := holder.Children(e.ctx, "/m")
+		e.ok(err)
+		for _, p := range line(names)[:n] {
+			for c.CheckWatches(e.ctx, "/m/"+p.name, client.WatchersData) != nil {
+				e.ok(e.ctx.Err())
+			}
+		}
+		events := c.Events()
+		defer events.Stop()
+		e.ok(h.Release(e.ctx))
+		next := e.got(all)
+		e.ok(c.Sync(e.ctx, "/m"))
+		if ev := <-events.C; ev.Type != client.EventDeleted || ev.Path != h.Path() {
+			e.Errorf("event %+v", ev)
+		}
+		if len(events.C) != 0 {
+			e.Errorf("another event: %+v", <-events.C)
+		}
+		cancel()
+		for range n - 1 {
+			<-all
+		}
+		e.ok(next.Release(e.ctx))
+		e.children(holder, "/m", 0)
+	})
+}
+
+func TestReentrant(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		c := e.dial()
+		m := NewMutex(c, "/m", Options{Reentrant: true})
+		h := e.hold(m.Lock(e.ctx))
+		again := e.hold(NewMutex(c, "/m", Options{Reentrant: true}).Lock(h.Context()))
+		if again.Token() != h.Token() {
+			e.Errorf("token %#x in %#x", again.Token(), h.Token())
+		}
+		if _, err := m.TryLock(e.ctx); !errors.Is(err, ErrBusy) {
+			e.Errorf("somebody else: %v", err)
+		}
+		e.ok(again.Release(e.ctx))
+		e.ok(h.Context().Err())
+		e.ok(h.Release(e.ctx))
+		if err := e.ended(h); !errors.Is(err, ErrReleased) {
+			e.Errorf("ended by %v", err)
+		}
+		later := e.hold(m.Lock(context.WithoutCancel(h.Context()))) // the old one is no way in
+		if later.Token() <= h.Token() {
+			e.Errorf("token %#x after %#x", later.Token(), h.Token())
+		}
+		e.ok(later.Release(e.ctx))
+	})
+}
+
+// G16: readers together, nobody passed, and the end of a writer that waits lets the readers behind it in.
+func TestReadWrite(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		c, writer := e.dial(), e.dial()
+		m, w := NewRWMutex(c, "/rw", Options{}), NewRWMutex(writer, "/rw", Options{})
+		r1, r2 := e.hold(m.RLock(e.ctx)), e.hold(m.TryRLock(e.ctx))
+		if _, err := w.TryLock(e.ctx); !errors.Is(err, ErrBusy) {
+			e.Errorf("a writer beside readers: %v", err)
+		}
+		waits := background(func() (*Hold, error) { return w.Lock(e.ctx) })
+		e.children(c, "/rw", 3)
+		if _, err := m.TryRLock(e.ctx); !errors.Is(err, ErrBusy) {
+			e.Errorf("a reader passes a writer: %v", err)
+		}
+		e.ok(r1.Release(e.ctx))
+		e.ok(r2.Release(e.ctx))
+		h := e.got(waits)
+		if h.Token() <= r2.Token() {
+			e.Errorf("token %#x after %#x", h.Token(), r2.Token())
+		}
+		reads := background(func() (*Hold, error) { return m.RLock(e.ctx) })
+		e.children(c, "/rw", 2)
+		e.ok(h.Release(e.ctx))
+		r1 = e.got(reads)
+
+		waits = background(func() (*Hold, error) { return w.Lock(e.ctx) })
+		e.children(c, "/rw", 2)
+		reads = background(func() (*Hold, error) { return m.RLock(e.ctx) })
+		e.children(c, "/rw", 3)
+		e.ok(e.s.Expire(writer.Session()))
+		if r := <-waits; !errors.Is(r.err, client.ErrSessionExpired) {
+			e.Errorf("the writer: %v", r.err)
+		}
+		e.ok(e.got(reads).Release(e.ctx))
+		e.ok(r1.Release(e.ctx))
+	})
+}
+
+// The nodes of Curator's read-write lock and kazoo's are told apart.
+func TestOthersReaders(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		c, other := e.dial(), e.dial()
+		m := NewRWMutex(c, "/rw", Options{})
+		e.ok(e.hold(m.Lock(e.ctx)).Release(e.ctx))
+		for name, reader := range map[string]bool{"_c_5b-__READ__": true, "5b__rlock__": true, "_c_5b-__WRIT__": false, "5b__lock__": false} {
+			path, err := other.Create(e.ctx, "/rw/"+name, nil, client.EphemeralSequential)
+			e.ok(err)
+			h, err := m.TryRLock(e.ctx)
+			if reader != (err == nil) {
+				e.Errorf("%s: %v", name, err)
+			}
+			if err == nil {
+				e.ok(h.Release(e.ctx))
+			}
+			if _, err := m.TryLock(e.ctx); !errors.Is(err, ErrBusy) {
+				e.Errorf("%s does not exclude a writer: %v", name, err)
+			}
+			e.ok(other.Delete(e.ctx, path, client.AnyVersion))
+		}
+	})
+}
+
+func TestSemaphore(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		c := e.dial()
+		s := NewSemaphore(c, "/s", 2, Options{})
+		h1, h2 := e.hold(s.Acquire(e.ctx)), e.hold(s.TryAcquire(e.ctx))
+		if _, err := s.TryAcquire(e.ctx); !errors.Is(err, ErrBusy) {
+			e.Errorf("a third: %v", err)
+		}
+		waits := background(func() (*Hold, error) { return s.Acquire(e.ctx) })
+		e.children(c, "/s", 3)
+		late := background(func() (*Hold, error) { return s.Acquire(e.ctx) })
+		e.children(c, "/s", 4)
+		e.cut(c)
+		e.ok(h1.Release(e.ctx))
+		h3 := e.got(waits)
+		e.ok(h2.Release(e.ctx))
+		h4 := e.got(late)
+		tokens := []int64{h1.Token(), h2.Token(), h3.Token(), h4.Token()}
+		if !slices.IsSorted(tokens) {
+			e.Errorf("tokens %#x", tokens)
+		}
+		e.ok(h3.Release(e.ctx))
+		e.ok(h4.Release(e.ctx))
+		e.children(c, "/s", 0)
+	})
+}
