@@ -183,7 +183,7 @@ func manyEphemerals(t *testing.T, ps []*proc) {
 	owner := mustDial(t, leader.addr, 3*time.Second)
 	var ops []jute.Op
 	for i := range n {
-		if ops = append(ops, createOp(fmt.Sprintf("/b7/%090d", i), 1)); len(ops) == 1000 {
+		if ops = append(ops, createOp(fmt.Sprintf("/b7/%090d", i), 1)); len(ops) == 250 { // each is a sign of life
 			owner.multi(ops)
 			ops = ops[:0]
 		}
