@@ -89,8 +89,9 @@ class Cluster:
         return re.findall(r"/brokers/ids/(\d+)$", word(int(re.search(r":(\d+)", self.zookeeper)[1]), "dump"), re.M)
 
     def shell(self, *command):
-        """The last line that zookeeper-shell prints."""
-        return (self.tool("org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka", "-server", self.zookeeper, *command).splitlines() or [""])[-1]
+        """The last line that zookeeper-shell prints, apart from events."""
+        out = self.tool("org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka", "-server", self.zookeeper, *command)
+        return ([""] + [line for line in out.splitlines() if line and not line.startswith(("WATCHER", "WatchedEvent"))])[-1]
 
     def listing(self, path):
         return re.search(r"\[(.*)\]", self.shell("ls", path))[1].split(", ")
@@ -113,8 +114,12 @@ class Cluster:
         return self.tool("kafka.admin.AclCommand", "--bootstrap-server", self.bootstrap, *args)
 
     def produce(self, numbers):
-        self.tool("kafka.tools.ConsoleProducer", "--bootstrap-server", self.bootstrap, "--topic", "orders",
-                  "--request-required-acks", "all", text="".join("%d\n" % n for n in numbers))
+        self.tool(*self.producer, text="".join("%d\n" % n for n in numbers))
+
+    @property
+    def producer(self):
+        return ("kafka.tools.ConsoleProducer", "--bootstrap-server", self.bootstrap, "--topic", "orders",
+                "--request-required-acks", "all", "--message-send-max-retries", "1000")
 
     def consume(self, n, *args):
         out = self.tool("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", self.bootstrap, "--topic", "orders",
