@@ -374,7 +374,7 @@ func (s *server) loop() {
 	ins := s.inbox
 	s.inbox, s.spare = s.spare[:0], ins
 	m := s.m
-	m.Step(replica.Clock{WallMs: s.wall()})
+	m.Step(replica.Clock{WallMs: s.wall(), Now: time.Duration(s.local())})
 	for _, in := range ins {
 		switch in := in.(type) {
 		case replica.Quantum:
