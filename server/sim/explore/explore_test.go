@@ -78,7 +78,7 @@ func TestMutant(t *testing.T) {
 			return false
 		}
 		fault, _, _ := strings.Cut(r.Fault, "\n")
-		fmt.Printf("MUTANT caught after=%d %s (%s)\n", states, fault, world)
+		fmt.Fprintf(os.Stdout, "MUTANT caught after=%d %s (%s)\n", states, fault, world)
 		t.Log(strings.Join(r.Trace, "\n"))
 		return true
 	}
@@ -100,7 +100,7 @@ func TestMutant(t *testing.T) {
 			return
 		}
 	}
-	fmt.Printf("MUTANT survived after=%d\n", states)
+	fmt.Fprintf(os.Stdout, "MUTANT survived after=%d\n", states)
 }
 
 // TestBallots follows small elections, to their end where that is near.

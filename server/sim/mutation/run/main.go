@@ -85,7 +85,7 @@ func (r *runner) find(m mutation.Mutation, finder string) (caught, after string,
 	if err != nil {
 		return "", "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	overlay, err := m.Overlay(r.root, dir)
 	if err != nil {
 		return "", "", err
@@ -97,7 +97,11 @@ func (r *runner) find(m mutation.Mutation, finder string) (caught, after string,
 	}
 	pkg := map[string]string{"explorer": "./server/sim/explore", "simulator": "./server/sim"}[finder]
 	binary := filepath.Join(dir, "finder")
-	if out, err := r.command(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, pkg); err != nil {
+	out, err := r.command(ctx, "go", "test", "-c", "-vet", "off", "-overlay", overlay, "-o", binary, pkg)
+	switch {
+	case ctx.Err() != nil:
+		return "", "out of time", nil
+	case err != nil:
 		return "", "", fmt.Errorf("%w\n%s", err, out)
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestMutant$", "-test.v", "-test.timeout", "0")
@@ -107,7 +111,7 @@ func (r *runner) find(m mutation.Mutation, finder string) (caught, after string,
 		files = append(files, e.File)
 	}
 	cmd.Env = append(os.Environ(), "ZKSERVER_MUTANT="+m.Name, "ZKSERVER_MUTANT_FILES="+strings.Join(files, ","), "ZKSERVER_MUTANT_STATES="+strconv.Itoa(r.states), "ZKSERVER_MUTANT_SEEDS="+strconv.Itoa(r.seeds))
-	out, err := cmd.CombinedOutput()
+	out, err = cmd.CombinedOutput()
 	v := verdict.FindSubmatch(out)
 	switch {
 	case v == nil && ctx.Err() != nil:
@@ -130,6 +134,8 @@ func (r *runner) scenarios(ctx context.Context, overlay string) (caught, after s
 	switch {
 	case err == nil:
 		return "", "all tests", nil
+	case ctx.Err() != nil:
+		return "", "out of time", nil
 	case !errors.As(err, &exit) || bytes.Contains(out, []byte("[build failed]")):
 		return "", "", fmt.Errorf("%w\n%s", err, out)
 	}
