@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim mutations ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
