@@ -39,6 +39,7 @@ func onBothWires(t *testing.T, test func(e *env)) {
 func (e *env) dialWith(o client.Options) *client.Client {
 	e.Helper()
 	o.Wire = e.wire
+	o.BackoffMax = 50 * time.Millisecond // many disconnects in a row, and one server
 	c, err := client.Dial(e.ctx, e.s.Addr(), o)
 	e.ok(err)
 	e.Cleanup(func() { _ = c.Close() })

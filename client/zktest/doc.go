@@ -14,5 +14,8 @@
 // Sessions may be as short as 100 ms here. What a test waits for should have a generous bound all the same: on a busy
 // machine a session of 100 ms ends because the test was not run for so long.
 //
+// A client that has lost many connections in a short time waits longer and longer before it tries again: a test that
+// cuts often sets client.Options.BackoffMax.
+//
 // It imports the server and the client. To begin reading: zktest.go, then proxy.go.
 package zktest
