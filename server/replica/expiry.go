@@ -47,7 +47,9 @@ func (m *Machine) expiries() expiries {
 	list := make([]Expiry, 0, len(m.lead.sessions))
 	for id, s := range m.lead.sessions {
 		if !s.closing {
-			list = append(list, Expiry{Session: id, Timeout: s.Timeout, Left: s.deadline() - m.lead.clock})
+			// What is heard between two ticks is stamped ahead of the clock.
+			left := min(s.deadline()-m.lead.present(), time.Duration(s.Timeout)*time.Millisecond)
+			list = append(list, Expiry{Session: id, Timeout: s.Timeout, Left: left})
 		}
 	}
 	return expiries{list: list, known: true}

@@ -33,6 +33,25 @@ func TestExpiries(t *testing.T) {
 	}
 }
 
+// Nobody has longer to live than his timeout, also when he was heard from behind a delayed tick.
+func TestExpiryBehindADelayedTick(t *testing.T) {
+	s := newSimulation(t, 1, 0)
+	s.run(50)
+	c := s.open(1, 4000, nil)
+	s.run(10)
+	x := s.nodes[0]
+	x.m.Step(Clock{WallMs: 1, Now: s.now - x.born + 30*time.Millisecond})
+	x.m.Step(Touched{Sessions: []peer.Touch{{Session: c.session}}})
+	for range 2 { // at once, and behind the tick
+		for _, e := range x.m.expiries().list {
+			if e.Left > 4*time.Second || e.Left < 4*time.Second-50*time.Millisecond {
+				t.Errorf("%+v", e)
+			}
+		}
+		x.m.Step(Quantum{Now: s.now - x.born + 40*time.Millisecond, Late: 30 * time.Millisecond})
+	}
+}
+
 // A sign of life counts from when it was heard, not from the tick before, which a busy machine may have delayed (I10).
 func TestTouchBehindADelayedTick(t *testing.T) {
 	const timeout, stall = 4 * time.Second, 400 * time.Millisecond
