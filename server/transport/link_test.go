@@ -286,12 +286,12 @@ func TestSilence(t *testing.T) {
 // TestBusyHandler: a handler that takes long is not the peer's silence, on neither side.
 func TestBusyHandler(t *testing.T) {
 	n := newLan(t, 1, 2)
-	n.tune = func(o *Options) { o.Silence = 100 * time.Millisecond }
+	n.tune = func(o *Options) { o.Silence = 500 * time.Millisecond }
 	a, b := n.start(1), n.start(2)
 	la, lb := a.waitUp(t, 2), b.waitUp(t, 1)
 	b.block = make(chan struct{})
 	a.Send(la, note(1))
-	timer := time.AfterFunc(500*time.Millisecond, func() { close(b.block) })
+	timer := time.AfterFunc(1500*time.Millisecond, func() { close(b.block) }) // more than twice the limit
 	defer timer.Stop()
 	b.wait(t, "the message", func() bool { return len(b.msgs[lb]) == 1 })
 	if got := a.waitUp(t, 2); got != la {
