@@ -32,7 +32,6 @@ type simulation struct {
 	out     bytes.Buffer
 	process zab.ID
 	limit   uint32 // of the counter; zero: the usual
-	watch   *history
 	redial  map[[2]int]time.Duration
 }
 
@@ -99,7 +98,6 @@ type simConn struct {
 	closed   bool
 	name     string
 	ops      map[uint64]string
-	order    []uint64 // random runs: seqs that are not answered, in order
 }
 
 func newSimulation(t *testing.T, n int, limit uint32) *simulation {
@@ -419,9 +417,6 @@ func (s *simulation) apply(x *simNode, w work) {
 		if a.DigestMismatch {
 			s.t.Fatalf("server %d: digest mismatch at %#x", x.id, t.Zxid)
 		}
-		if s.watch != nil {
-			s.watch.applied(x.id, t, &a)
-		}
 		if t.Origin.Instance == uint64(x.process) && t.Origin.Server == uint64(x.id) {
 			rep.Own = append(rep.Own, t.Origin.Seq)
 			s.complete(x, t, &a, &rep)
@@ -451,7 +446,6 @@ func (s *simulation) releaseSyncs(x *simNode) {
 	for len(x.syncs) > 0 && int64(x.syncs[0].Index) <= x.tree.Applied() {
 		if c := s.conns[x.syncs[0].Conn]; c != nil && !c.closed {
 			s.printf("%s: sync done", c.name)
-			s.answered(c, x.syncs[0].Seq)
 		}
 		x.syncs = x.syncs[1:]
 	}
@@ -472,10 +466,6 @@ func (s *simulation) complete(x *simNode, t *znode.Txn, a *znode.Applied, rep *A
 		return
 	}
 	op := c.ops[t.Origin.Seq]
-	s.answered(c, t.Origin.Seq)
-	if s.watch != nil && a.Result.Code == znode.OK {
-		s.watch.acked[t.Op.Path] = true
-	}
 	res := "ok"
 	if a.Result.Code != znode.OK {
 		res = fmt.Sprintf("error %d", a.Result.Code)
@@ -486,17 +476,6 @@ func (s *simulation) complete(x *simNode, t *znode.Txn, a *znode.Applied, rep *A
 	if a.Ended != 0 && a.Ended == c.session {
 		c.closed = true
 	}
-}
-
-// answered checks that a connection is answered in order (S3).
-func (s *simulation) answered(c *simConn, seq uint64) {
-	if s.watch == nil {
-		return
-	}
-	if len(c.order) == 0 || c.order[0] != seq {
-		s.watch.fail("%s: answer to %d (%s), want %v", c.name, seq, c.ops[seq], c.order)
-	}
-	c.order = c.order[1:]
 }
 
 // cutLog makes the state durable up to what is applied and drops the log up to there.
