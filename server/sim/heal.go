@@ -19,12 +19,7 @@ func (w *World) heal() {
 	for _, s := range w.servers {
 		s.doom = nil
 		s.stuck, s.slowEnd, s.applySlow, s.badDisk = 0, 0, 0, false
-		if !s.up {
-			if s.dead != "" { // the operator takes its data away: it had never been one of these
-				s.wipe()
-			}
-			s.boot()
-		}
+		s.revive()
 	}
 	for _, c := range w.clients {
 		c.paused = min(c.paused, w.now)
@@ -39,6 +34,15 @@ func (w *World) heal() {
 
 // probeTime is how long a client of each server may take to write.
 const probeTime = 8 * s1
+
+// revive starts a server that is down. One that was refused for what its disk holds had never been one of these: the
+// operator takes its data away.
+func (s *server) revive() {
+	if !s.up && s.dead != "" {
+		s.wipe()
+	}
+	s.boot()
+}
 
 // minOps is how many operations of clients a run has at least.
 const minOps = 500
@@ -102,17 +106,11 @@ func (w *World) probe() {
 
 // unsettled says what is missing to an ensemble at rest; empty: nothing.
 func (w *World) unsettled() string {
+	for _, s := range w.servers {
+		s.revive() // it may have been about to end when faults did
+	}
 	epoch := uint32(0)
 	for _, s := range w.servers {
-		if !s.up {
-			if s.dead == "" {
-				s.boot() // it was about to end when faults did
-			} else {
-				s.wipe()
-				s.boot()
-			}
-			return fmt.Sprintf("server %d is down", s.i+1)
-		}
 		if s.leaving {
 			return fmt.Sprintf("server %d is leaving", s.i+1)
 		}
