@@ -97,7 +97,7 @@ func TestSuspension(t *testing.T) {
 // A Hold that is past its deadline has ended, though the session turns out to be alive.
 func TestDeadlineIsFinal(t *testing.T) {
 	onBothWires(t, func(e *env) {
-		c := e.dialWith(client.Options{SessionTimeout: 3 * time.Second})
+		c := e.dialWith(client.Options{SessionTimeout: 2 * time.Second})
 		h := e.hold(NewMutex(c, "/m", Options{}).Lock(e.ctx))
 		states := c.Subscribe()
 		defer states.Stop()
