@@ -29,9 +29,7 @@ func TestHotPathsAllocate(t *testing.T) {
 		}},
 		{"getData request", 1, func() { d.Reset(read); var r GetDataRequest; r.Decode(&d) }},
 		{"setData request", 2, func() { d.Reset(set); var r SetDataRequest; r.Decode(&d) }},
-		{"setData request, shared", 1, func() { d.Reset(set); d.Share(); var r SetDataRequest; r.Decode(&d) }},
 		{"create request", 3, func() { d.Reset(create); var r CreateRequest; r.Decode(&d) }},
-		{"create request, shared", 2, func() { d.Reset(create); d.Share(); var r CreateRequest; r.Decode(&d) }},
 		{"getData response", 0, func() {
 			out, at := BeginFrame(dst)
 			h := ReplyHeader{Xid: 7, Zxid: 9}

@@ -18,20 +18,15 @@ var (
 //
 // The zero Decoder is an empty frame; Reset gives it another one, so that a connection can keep a single Decoder.
 type Decoder struct {
-	rest  []byte
-	err   error
-	share bool
+	rest []byte
+	err  error
 }
 
 // NewDecoder returns a Decoder of a frame's payload.
 func NewDecoder(frame []byte) *Decoder { return &Decoder{rest: frame} }
 
-// Reset starts on another frame. Sharing (see Share) is switched off again.
+// Reset starts on another frame.
 func (d *Decoder) Reset(frame []byte) { *d = Decoder{rest: frame} }
-
-// Share lets decoded buffers (not strings) alias the frame instead of being copied: right only where the frame is never
-// reused as long as the record is kept.
-func (d *Decoder) Share() { d.share = true }
 
 // Err is the first error, or nil.
 func (d *Decoder) Err() error { return d.err }
@@ -97,10 +92,10 @@ func (d *Decoder) bytes() (b []byte, null bool) {
 	return d.take(int(n)), false
 }
 
-// Buffer reads a buffer: nil for null. It is a copy, unless Share was called.
+// Buffer reads a buffer: nil for null. It is a copy.
 func (d *Decoder) Buffer() []byte {
 	b, _ := d.bytes()
-	if b == nil || d.share {
+	if b == nil {
 		return b
 	}
 	if len(b) == 0 {

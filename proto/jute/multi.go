@@ -7,9 +7,6 @@ type MultiHeader struct {
 	Err  ErrorCode
 }
 
-// MultiHeaderSize is its length in bytes.
-const MultiHeaderSize = 9
-
 // Append appends the record.
 func (r *MultiHeader) Append(dst []byte) []byte {
 	dst = AppendInt(dst, int32(r.Type))
