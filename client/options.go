@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,24 +95,12 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.SessionTimeout == 0 {
-		o.SessionTimeout = 30 * time.Second
-	}
-	if o.BackoffMax == 0 {
-		o.BackoffMax = max(100*time.Millisecond, min(5*time.Second, o.SessionTimeout/4))
-	}
-	if o.BackoffMin == 0 {
-		o.BackoffMin = min(100*time.Millisecond, o.BackoffMax)
-	}
-	if o.MaxPending == 0 {
-		o.MaxPending = 8192
-	}
-	if o.WatchRoom == 0 {
-		o.WatchRoom = 4096
-	}
-	if o.MaxReply == 0 {
-		o.MaxReply = 64 << 20
-	}
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 30*time.Second)
+	o.BackoffMax = cmp.Or(o.BackoffMax, max(100*time.Millisecond, min(5*time.Second, o.SessionTimeout/4)))
+	o.BackoffMin = cmp.Or(o.BackoffMin, min(100*time.Millisecond, o.BackoffMax))
+	o.MaxPending = cmp.Or(o.MaxPending, 8192)
+	o.WatchRoom = cmp.Or(o.WatchRoom, 4096)
+	o.MaxReply = cmp.Or(o.MaxReply, 64<<20)
 	if o.DialContext == nil {
 		o.DialContext = (&net.Dialer{}).DialContext
 	}

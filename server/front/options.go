@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -40,21 +41,11 @@ type Options struct {
 var defaultWhitelist = []string{"srvr", "ruok", "mntr", "stat", "conf", "isro", "envi", "dirs"}
 
 func (o *Options) withDefaults() {
-	if o.MaxBuffer == 0 {
-		o.MaxBuffer = jute.DefaultMaxBuffer
-	}
-	if o.MaxClientConns == 0 {
-		o.MaxClientConns = 60
-	}
-	if o.MinSession == 0 {
-		o.MinSession = 6 * time.Second
-	}
-	if o.MaxSession == 0 {
-		o.MaxSession = 10 * o.MinSession
-	}
-	if o.Handshake == 0 {
-		o.Handshake = 10 * time.Second
-	}
+	o.MaxBuffer = cmp.Or(o.MaxBuffer, jute.DefaultMaxBuffer)
+	o.MaxClientConns = cmp.Or(o.MaxClientConns, 60)
+	o.MinSession = cmp.Or(o.MinSession, 6*time.Second)
+	o.MaxSession = cmp.Or(o.MaxSession, 10*o.MinSession)
+	o.Handshake = cmp.Or(o.Handshake, 10*time.Second)
 	if o.Whitelist == nil {
 		o.Whitelist = defaultWhitelist
 	}

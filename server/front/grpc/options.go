@@ -1,6 +1,7 @@
 package grpcfront
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -32,21 +33,11 @@ type Options struct {
 const messageRoom = 512 << 10
 
 func (o *Options) withDefaults() {
-	if o.MaxBuffer == 0 {
-		o.MaxBuffer = 0xfffff
-	}
-	if o.MinSession == 0 {
-		o.MinSession = 6 * time.Second
-	}
-	if o.MaxSession == 0 {
-		o.MaxSession = 10 * o.MinSession
-	}
-	if o.Handshake == 0 {
-		o.Handshake = 10 * time.Second
-	}
-	if o.MaxStreams == 0 {
-		o.MaxStreams = 256
-	}
+	o.MaxBuffer = cmp.Or(o.MaxBuffer, 0xfffff)
+	o.MinSession = cmp.Or(o.MinSession, 6*time.Second)
+	o.MaxSession = cmp.Or(o.MaxSession, 10*o.MinSession)
+	o.Handshake = cmp.Or(o.Handshake, 10*time.Second)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 256)
 }
 
 // Validate reports every fault at once.
