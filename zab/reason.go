@@ -16,7 +16,6 @@ const (
 	ReasonInitTimeout     Reason = "initLimit passed"
 	ReasonHandOver        Reason = "hand-over"
 	ReasonStopping        Reason = "stopping"
-	ReasonPaused          Reason = "the process was paused"
 	ReasonBadMessage      Reason = "unexpected message"
 	ReasonGap             Reason = "proposal does not continue the log"
 	ReasonForeignEnsemble Reason = "foreign ensemble"
@@ -29,5 +28,4 @@ const (
 	ReasonTables          Reason = "histories contradict each other"
 	ReasonLogCut          Reason = "the log was cut"
 	ReasonLearnerSilent   Reason = "learner silent"
-	ReasonPersistFailed   Reason = "storage error"
 )
