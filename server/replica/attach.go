@@ -4,16 +4,17 @@ import (
 	"slices"
 
 	"github.com/zkserver/zkserver/server/peer"
+	"github.com/zkserver/zkserver/server/session"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
 
 // Reasons of this package.
 const (
-	reasonUnknownFate zab.Reason = "fate of a write unknown"
-	reasonMoved       zab.Reason = "session attached elsewhere"
-	reasonNotServing  zab.Reason = "not serving"
-	reasonSnapshot    zab.Reason = "snapshot installed"
+	reasonUnknownFate            = zab.Reason(session.ReasonUnknownFate)
+	reasonMoved                  = zab.Reason(session.ReasonEvicted)
+	reasonNotServing             = zab.Reason(session.ReasonNotServing)
+	reasonSnapshot               = zab.Reason(session.ReasonSnapshot)
 	reasonDiskStuck   zab.Reason = "a sync of the log does not end"
 )
 

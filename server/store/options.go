@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -70,33 +71,15 @@ func (o Options) withDefaults() Options {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	if o.DiffCount == 0 {
-		o.DiffCount = DefaultDiffCount
-	}
-	if o.DiffBytes == 0 {
-		o.DiffBytes = defaultDiffBytes
-	}
-	if o.DiffAge == 0 {
-		o.DiffAge = defaultDiffAge
-	}
-	if o.FlushBytes == 0 {
-		o.FlushBytes = defaultFlushBytes
-	}
-	if o.FlushTxns == 0 {
-		o.FlushTxns = defaultFlushTxns
-	}
-	if o.MemTable == 0 {
-		o.MemTable = defaultMemTable
-	}
-	if o.Cache == 0 {
-		o.Cache = defaultCache
-	}
-	if o.SlowSync == 0 {
-		o.SlowSync = defaultSlowSync
-	}
-	if o.LowWater == 0 {
-		o.LowWater = defaultLowWater
-	}
+	o.DiffCount = cmp.Or(o.DiffCount, DefaultDiffCount)
+	o.DiffBytes = cmp.Or(o.DiffBytes, defaultDiffBytes)
+	o.DiffAge = cmp.Or(o.DiffAge, defaultDiffAge)
+	o.FlushBytes = cmp.Or(o.FlushBytes, defaultFlushBytes)
+	o.FlushTxns = cmp.Or(o.FlushTxns, defaultFlushTxns)
+	o.MemTable = cmp.Or(o.MemTable, defaultMemTable)
+	o.Cache = cmp.Or(o.Cache, defaultCache)
+	o.SlowSync = cmp.Or(o.SlowSync, defaultSlowSync)
+	o.LowWater = cmp.Or(o.LowWater, defaultLowWater)
 	if o.Fatal == nil {
 		o.Fatal = func(error) {}
 	}
