@@ -113,16 +113,11 @@ func (s *server) one(t *znode.Txn, e *zab.Entry) {
 		w.fail("Z16", "server %d: after %s its digests are not those that the transaction carries", s.i+1, check.Zx(uint64(t.Zxid)))
 		return
 	}
-	h, ok := uint64(0), false
-	if e == nil {
-		h, ok = w.chk.HashOf(s.i, uint64(t.Zxid))
-	}
-	if !ok {
-		if e != nil {
-			h = check.Hash(e.Data)
-		} else {
-			h = check.Hash(znode.AppendTxn(nil, t))
-		}
+	h := uint64(0)
+	if e != nil {
+		h = check.Hash(e.Data)
+	} else {
+		h = w.chk.HashOf(s.i, uint64(t.Zxid))
 	}
 	sums := s.tree.Digests()
 	if !w.chk.Applied(s.i, uint64(t.Zxid), h, [2]uint64{sums.Tree, sums.State}) {
@@ -139,11 +134,7 @@ func (w *World) tell(s *server, t *znode.Txn, out *znode.Applied) {
 		Ticket:  [2]uint64{uint64(t.Ticket.Epoch), t.Ticket.Number},
 		Changes: d.Changes[:0], Affected: d.Affected[:0],
 	}
-	if t.Failed() && d.Code == 0 {
-		d.Code = -1
-	}
 	if t.Type == znode.OpMulti && t.Failed() {
-		d.Code = 0 // the header of a failed multi says OK
 		d.Code = multiFailed
 	}
 	if t.Origin.Seq != 0 {

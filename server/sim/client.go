@@ -39,7 +39,6 @@ type client struct {
 	created []string // nodes of its own that it may delete
 	watches []clientWatch
 	acked   int // writes
-	mode    string
 }
 
 type sent struct {

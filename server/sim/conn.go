@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/zkserver/zkserver/server/session"
-	"github.com/zkserver/zkserver/zab"
 )
 
 // conn is a client connection: what is on its way in both directions, and the server's half of it with its goroutine.
@@ -346,5 +345,3 @@ func (w *World) endConns(s *server, how crashKind) {
 	}
 	s.conns, s.closing = nil, nil
 }
-
-func sessionName(id int64) string { return zx(zab.Zxid(id)) }

@@ -30,11 +30,6 @@ const (
 	evExit
 )
 
-var kindNames = [...]string{
-	"quantum", "loop", "disk", "apply", "state", "reads", "snapready", "flush", "reopen", "net", "dial", "silence", "chunk",
-	"read", "connflush", "connend", "open", "down", "client", "fault", "boot", "heal", "probe", "exit",
-}
-
 // event is something that will happen. gen names the run of the process that it belongs to, where it belongs to one.
 type event struct {
 	at   int64

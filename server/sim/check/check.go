@@ -61,7 +61,6 @@ type server struct {
 	issued, durable image
 	lost            image // what a wiped disk held: what had been promised of it was true then
 	at              int   // transactions of order that its tree has
-	known           bool
 }
 
 // New makes a checker. The history begins behind genesis, whose digests are those of the initial tree.

@@ -135,12 +135,15 @@ func (c *Checker) Outstanding(s int, bytes, limit int) {
 	}
 }
 
-// HashOf is the hash of an entry of a server's log, if it is there.
-func (c *Checker) HashOf(s int, z uint64) (uint64, bool) {
+// HashOf is the hash of an entry of a server's log, or of the history where the log no longer has it; zero: of neither.
+func (c *Checker) HashOf(s int, z uint64) uint64 {
 	im := &c.servers[s].issued
 	i := sort.Search(len(im.log), func(i int) bool { return im.log[i].zxid >= z })
 	if i < len(im.log) && im.log[i].zxid == z {
-		return im.log[i].hash, true
+		return im.log[i].hash
 	}
-	return 0, false
+	if t := c.find(z); t != nil {
+		return t.hash
+	}
+	return 0
 }
