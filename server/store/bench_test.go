@@ -110,7 +110,7 @@ func TestReloadLarge(t *testing.T) {
 	}
 	flush()
 	t.Logf("written: %v", time.Since(start))
-	if base, _, err := s.CutLog(NoCursor); err != nil {
+	if base, _, err := s.CutLog(noCursor); err != nil {
 		t.Fatal(base, err)
 	}
 	t.Logf("%+v", s.Metrics())

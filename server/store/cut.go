@@ -7,9 +7,6 @@ import (
 	"github.com/zkserver/zkserver/zab"
 )
 
-// NoCursor is given to CutLog when there is no live learner.
-const NoCursor zab.Zxid = math.MaxUint64
-
 // forever is an age that nothing reaches.
 const forever = time.Duration(math.MaxInt64)
 

@@ -275,7 +275,7 @@ func TestFieldA15RecycledWALs(t *testing.T) {
 			if err := s.FlushState(); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := s.CutLog(NoCursor); err != nil {
+			if _, _, err := s.CutLog(noCursor); err != nil {
 				t.Fatal(err)
 			}
 		}

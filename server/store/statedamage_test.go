@@ -25,7 +25,7 @@ func cutStore(t *testing.T) (*vfs.MemFS, *model) {
 	if err := s.FlushState(); err != nil {
 		t.Fatal(err)
 	}
-	if base, cut, err := s.CutLog(NoCursor); err != nil || !cut || base > z(1, 100) {
+	if base, cut, err := s.CutLog(noCursor); err != nil || !cut || base > z(1, 100) {
 		t.Fatal(base, cut, err)
 	}
 	mustClose(t, s)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,9 @@ import (
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
+
+// noCursor is given to CutLog when there is no live learner.
+const noCursor zab.Zxid = math.MaxUint64
 
 // noLeaks fails the test if it leaves goroutines. Tests of fatal errors do not call it: by design Pebble's goroutines
 // stay parked then, until the process ends.
@@ -302,7 +306,7 @@ func TestCutLogKeepsTheWindow(t *testing.T) {
 		}
 		return base
 	}
-	if got := cut(NoCursor); got != 0 {
+	if got := cut(noCursor); got != 0 {
 		t.Fatalf("cut to %v what the state does not hold", got)
 	}
 	writeState(t, s, m, run[:60])
@@ -320,13 +324,13 @@ func TestCutLogKeepsTheWindow(t *testing.T) {
 	if err := s.FlushState(); err != nil {
 		t.Fatal(err)
 	}
-	if got := cut(NoCursor); got != z(1, 60) {
+	if got := cut(noCursor); got != z(1, 60) {
 		t.Fatalf("cut to %v, a snapshot holds 60", got)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := cut(NoCursor); got != z(1, 68) {
+	if got := cut(noCursor); got != z(1, 68) {
 		t.Fatalf("cut to %v, the window is 32", got)
 	}
 	if _, missing, _ := s.ReadLog(z(1, 30), z(1, 90), 1000); !missing {

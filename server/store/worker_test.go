@@ -243,7 +243,7 @@ func (w *worker) flush() error {
 }
 
 func (w *worker) cut() error {
-	cursor := NoCursor
+	cursor := noCursor
 	if w.c.rng.IntN(2) == 0 && len(w.v.history) > 0 {
 		cursor = w.v.history[w.c.rng.IntN(len(w.v.history))].Zxid
 	}
