@@ -350,6 +350,11 @@ func (l *leadership) linkDown(link zab.Link) {
 	delete(l.taken, link)
 	delete(l.joined, link)
 	delete(l.heard, link.Peer)
+	for _, q := range l.queue {
+		if t, ok := q.msg.(*peer.Touches); ok && q.link == link {
+			l.touch(link.Peer, t.Sessions) // signs of life that have come count, however the link ends (I10)
+		}
+	}
 	gone := func(q queued) bool { return q.link == link }
 	l.queue = slices.DeleteFunc(l.queue, gone)
 	l.unsure = slices.DeleteFunc(l.unsure, gone)
