@@ -3,6 +3,8 @@ package livetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +84,66 @@ func TestElectionMoves(t *testing.T) {
 		}
 		if err := r.h.Release(ctx); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestRecipesApache runs the recipes against the Apache ZooKeeper server that ZK_APACHE (host:port) names.
+func TestRecipesApache(t *testing.T) {
+	addr := os.Getenv("ZK_APACHE")
+	if addr == "" {
+		t.Skip("ZK_APACHE is not set")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cut := &cutter{to: addr}
+	cut.start(t)
+	c, err := client.Dial(ctx, cut.addr, client.Options{SessionTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeClient(t, c)
+	root := fmt.Sprintf("/recipes-%d", time.Now().UnixNano())
+	rw := recipe.NewRWMutex(c, root+"/rw", recipe.Options{})
+	for name, acquire := range map[string]func(context.Context) (*recipe.Hold, error){
+		"election":  recipe.NewElection(c, root+"/election", recipe.Options{ID: "a"}).Campaign,
+		"mutex":     recipe.NewMutex(c, root+"/mutex", recipe.Options{}).Lock,
+		"write":     rw.Lock,
+		"read":      rw.RLock,
+		"semaphore": recipe.NewSemaphore(c, root+"/semaphore", 1, recipe.Options{}).Acquire,
+	} {
+		last := int64(0)
+		for range 3 {
+			h, err := acquire(ctx)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if h.Token() <= last {
+				t.Errorf("%s: token %#x after %#x", name, h.Token(), last)
+			}
+			last = h.Token()
+			states := c.Subscribe()
+			cut.block(true)
+			cut.block(false)
+			for ch := range states.C {
+				if ch.State == client.Suspended {
+					break
+				}
+			}
+			states.Stop()
+			f, err := h.Fence(ctx, root+"/epoch-"+name)
+			if err != nil {
+				t.Fatalf("%s: fence: %v", name, err)
+			}
+			if _, err := f.Multi(ctx, client.SetOp{Path: root, Version: client.AnyVersion}); err != nil {
+				t.Errorf("%s: a write under the fence: %v", name, err)
+			}
+			if err := h.Context().Err(); err != nil {
+				t.Errorf("%s: %v", name, context.Cause(h.Context()))
+			}
+			if err := h.Release(ctx); err != nil {
+				t.Errorf("%s: release: %v", name, err)
+			}
 		}
 	}
 }

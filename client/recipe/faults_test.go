@@ -181,16 +181,16 @@ func runFaults(e *env, kind string, faults int, rnd *rand.Rand) {
 	}
 	cancel()
 	wg.Wait()
-	for _, f := range j.faults() {
+	e.children(admin, kind, 0)
+	writes, found := checkLog(e, admin)
+	for _, f := range append(found, j.faults()...) {
 		e.Error(f)
 	}
-	e.children(admin, kind, 0)
-	writes := checkLog(e, admin)
 	e.Logf("%d holds, %d writes, %d replies lost, longest time from one hold to the next %v", j.wins, writes, e.s.LostReplies(), j.gap)
 }
 
-// checkLog reads what was written, in order: the tokens never go back.
-func checkLog(e *env, c *client.Client) int {
+// checkLog reads what was written, in order, and tells where a token goes back.
+func checkLog(e *env, c *client.Client) (writes int, found []string) {
 	names, _, err := c.Children(e.ctx, "/log")
 	e.ok(err)
 	last := int64(0)
@@ -200,11 +200,45 @@ func checkLog(e *env, c *client.Client) int {
 		token, err := strconv.ParseInt(string(data), 10, 64)
 		e.ok(err)
 		if token < last {
-			e.Errorf("%s: a write under %#x behind one under %#x", p.name, token, last)
+			found = append(found, fmt.Sprintf("%s: a write under %#x behind one under %#x", p.name, token, last))
 		}
 		last = max(last, token)
 	}
-	return len(names)
+	return len(names), found
+}
+
+// The check of the log finds a late write that went past the fence.
+func TestLateWrites(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		old, c := e.dial(), e.dial()
+		_, err := c.Create(e.ctx, "/log", nil, client.Persistent)
+		e.ok(err)
+		entry := func(h *Hold) client.CreateOp {
+			return client.CreateOp{Path: "/log/w-", Data: strconv.AppendInt(nil, h.Token(), 10), Mode: client.PersistentSequential}
+		}
+		was := e.hold(NewMutex(old, "/m", Options{}).Lock(e.ctx))
+		first, err := was.Fence(e.ctx, "/epoch")
+		e.ok(err)
+		_, err = first.Multi(e.ctx, entry(was))
+		e.ok(err)
+		e.ok(was.Release(e.ctx))
+		h := e.hold(NewMutex(c, "/m", Options{}).Lock(e.ctx))
+		second, err := h.Fence(e.ctx, "/epoch")
+		e.ok(err)
+		_, err = second.Multi(e.ctx, entry(h))
+		e.ok(err)
+		if _, err := first.Multi(e.ctx, entry(was)); !errors.Is(err, ErrFenced) {
+			e.Errorf("a late write: %v", err)
+		}
+		if n, found := checkLog(e, c); n != 2 || len(found) != 0 {
+			e.Errorf("%d writes, found %q", n, found)
+		}
+		_, err = old.Multi(e.ctx, entry(was))
+		e.ok(err)
+		if n, found := checkLog(e, c); n != 3 || len(found) != 1 {
+			e.Errorf("%d writes past the fence, found %q", n, found)
+		}
+	})
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -31,7 +31,7 @@ func Lead(ctx context.Context, dial func(context.Context) (*client.Client, error
 
 // leadBy is Lead in one session.
 func leadBy(ctx context.Context, c *client.Client, path string, o Options, lead func(*Hold) error) error {
-	defer c.Close() // where it cannot, the session is left to its timeout
+	defer func() { _ = c.Close() }() // where it cannot, the session is left to its timeout
 	e := NewElection(c, path, o)
 	for {
 		h, err := e.Campaign(ctx)

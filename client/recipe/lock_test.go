@@ -3,10 +3,17 @@ package recipe
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkserver/zkserver/client"
+	"github.com/zkserver/zkserver/client/zktest"
 )
 
 // G18: the locks of other clients, by the names that they give their nodes.
@@ -195,4 +202,50 @@ func TestSemaphore(t *testing.T) {
 		e.ok(h4.Release(e.ctx))
 		e.children(c, "/s", 0)
 	})
+}
+
+// Locks that come and go leave no goroutine here and no watch at the server. ZKSERVER_FULL=1 takes each 20,000 times.
+func TestLeavesNothing(t *testing.T) {
+	n := 50
+	if os.Getenv("ZKSERVER_FULL") != "" {
+		n = 20_000
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	defer cancel()
+	e := &env{T: t, s: zktest.Start(t, zktest.Config("4lw.commands.whitelist=*")), ctx: ctx}
+	c, other := e.dial(), e.dial()
+	before := runtime.NumGoroutine()
+	for path, acquire := range recipes(Options{}) {
+		for range n {
+			h := e.hold(acquire(ctx, c))
+			waits := background(func() (*Hold, error) { return acquire(ctx, other) })
+			e.ok(h.Release(ctx))
+			e.ok(e.got(waits).Release(ctx))
+		}
+		if names, _, err := c.Children(ctx, path); len(names) > 0 || err != nil {
+			t.Errorf("%s: %q, %v", path, names, err)
+		}
+	}
+	for { // what has ended is about to return
+		now, watches := runtime.NumGoroutine(), e.word("wchs")
+		if now <= before && strings.Contains(watches, "Total watches:0") {
+			return
+		}
+		wait(ctx, 10*time.Millisecond)
+		if ctx.Err() != nil {
+			t.Fatalf("%d goroutines, before %d; %s", now, before, watches)
+		}
+	}
+}
+
+// word asks for a four-letter word.
+func (e *env) word(w string) string {
+	conn, err := net.Dial("tcp", e.s.Addr())
+	e.ok(err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, w)
+	e.ok(err)
+	text, err := io.ReadAll(conn)
+	e.ok(err)
+	return string(text)
 }
