@@ -98,7 +98,7 @@ func TestRecipesApache(t *testing.T) {
 	defer cancel()
 	cut := &cutter{to: addr}
 	cut.start(t)
-	c, err := client.Dial(ctx, cut.addr, client.Options{SessionTimeout: 10 * time.Second})
+	c, err := client.Dial(ctx, cut.addr, client.Options{SessionTimeout: 10 * time.Second, BackoffMax: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
