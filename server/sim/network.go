@@ -402,7 +402,7 @@ func (s *server) promise(m peer.Message) {
 	case *peer.Evict:
 		w.cover.hit("evicted")
 	case *election.Notification:
-		if m.State == zab.Looking && m.Vote.Leader == s.id {
+		if m.State == zab.Looking && m.Vote.Leader == s.id && !s.lost { // others may remember what a lost disk held
 			w.chk.Voted(s.i, uint32(m.Vote.PeerEpoch), uint64(m.Vote.Zxid))
 		}
 	}
