@@ -43,7 +43,7 @@ type Conn struct {
 	linger   *time.Timer                   // under out.mu
 
 	established int64        // wall clock, ms
-	heard       atomic.Int64 // when the client was last heard, or had its session confirmed
+	heard       atomic.Int64 // when the client was last heard, or its session last asked for
 	silence     int64        // before that; own goroutine only
 
 	mu    sync.Mutex // the order lock
@@ -163,8 +163,12 @@ func (c *Conn) Attach(ctx context.Context, a Attach) (AttachResult, error) {
 	}
 }
 
-// Ask is Attach without waiting: Answered tells, then or later.
-func (c *Conn) Ask(a Attach) { c.hub.backend.Attach(c, a) }
+// Ask is Attach without waiting: Answered tells, then or later. The client's silence counts from the question: the leader
+// answers it at once, while the answer may wait here for the tree, for longer than a session lives (I10).
+func (c *Conn) Ask(a Attach) {
+	c.heard.Store(c.hub.backend.Now())
+	c.hub.backend.Attach(c, a)
+}
 
 // Answered takes the answer to Ask, if it has come.
 func (c *Conn) Answered() (AttachResult, bool) {

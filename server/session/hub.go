@@ -375,7 +375,6 @@ func (h *Hub) own(c *Conn, r AttachResult) bool {
 		t := r.Ticket // alone
 		c.ticket.Store(&t)
 	}
-	c.heard.Store(h.backend.Now()) // what is said of its silence begins here
 	c.timeout.Store(r.Timeout)
 	c.session.Store(r.Session)
 	h.sessions[r.Session] = c

@@ -440,6 +440,36 @@ func TestTouched(t *testing.T) {
 	}
 }
 
+// The answer to an attach may wait for the tree longer than the session's timeout. The leader may have ended the session
+// meanwhile, so it must be confirmed before anything is answered (I10).
+func TestSilenceCountsFromTheAttach(t *testing.T) {
+	r := start(t, session.Options{})
+	open := func() *session.Conn {
+		c := r.hub.Open(&lineWire{}, newSink(1<<20), "127.0.0.1", "test")
+		t.Cleanup(c.Release)
+		return c
+	}
+	first, err := open().Attach(t.Context(), session.Attach{Timeout: 7000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open()
+	r.b.Hold()
+	c.Ask(session.Attach{Session: first.Session, Password: first.Password[:], Timeout: 7000})
+	r.b.Advance(7 * time.Second)
+	r.b.Resume()
+	until(t, "the answer", func() bool { return !c.Asked() })
+	if res, ok := c.Answered(); !ok || !res.OK {
+		t.Fatalf("answered %v: %+v", ok, res)
+	}
+	if _, silent := c.Hear(); !silent {
+		t.Error("the session would be taken to live")
+	}
+	if _, silent := c.Hear(); silent {
+		t.Error("silent, though just heard")
+	}
+}
+
 // What waits for a client that does not read keeps its order: replies that are not encoded yet, events between them.
 func TestLateRepliesKeepTheirOrder(t *testing.T) {
 	r := start(t, session.Options{})
