@@ -12,7 +12,7 @@ import (
 // told last.
 func TestEventStream(t *testing.T) {
 	room := func(o *Options) { o.WatchRoom = 2 }
-	bubble(t, "a:1/root", room, func(t *testing.T, f *fakeServers, c *Client) {
+	bubble(t, "a:1/chroot", room, func(t *testing.T, f *fakeServers, c *Client) {
 		s := f.accept()
 		s.welcome()
 		synctest.Wait()
@@ -21,7 +21,7 @@ func TestEventStream(t *testing.T) {
 		if _, ok := <-stopped.C; ok {
 			t.Error("an event behind Stop")
 		}
-		for i, path := range []string{"/root/a", "/root", "/other"} {
+		for i, path := range []string{"/chroot/a", "/chroot", "/other"} {
 			s.event(jute.EventType(i+1), path, int64(i))
 			synctest.Wait()
 			ev := <-quick.C
