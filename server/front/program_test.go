@@ -3,7 +3,6 @@ package front
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"testing"
 
 	"github.com/zkserver/zkserver/proto/jute"
@@ -142,10 +141,7 @@ func (p *program) request() (jute.OpCode, jute.Record, bool) {
 
 func (p *program) run(addr string) {
 	for i := range p.clients {
-		nc, err := net.Dial("tcp", addr)
-		if err != nil {
-			p.t.Skip(err)
-		}
+		nc := dialInput(p.t, addr)
 		defer func() { _ = nc.Close() }()
 		c := &programClient{client: &client{t: p.t, c: nc}}
 		c.attach(jute.ConnectRequest{TimeOut: 10000, Passwd: make([]byte, 16)})

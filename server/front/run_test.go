@@ -1,9 +1,11 @@
 package front
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -397,16 +399,16 @@ func FuzzConnection(f *testing.F) {
 	f.Add(frameOf(connectFrame(nil)))
 	f.Add(append(frameOf(connectFrame(nil)), frameOf(request(1, jute.OpCloseSession, nil))...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Skip(err)
-		}
+		c := dialInput(t, s.addr)
 		_, _ = c.Write(b) // the server may have closed already
 		if err := c.(*net.TCPConn).CloseWrite(); err == nil {
 			_ = c.SetReadDeadline(time.Now().Add(wait))
 			var buf [4096]byte
 			for err == nil {
 				_, err = c.Read(buf[:])
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the server does not end the connection")
 			}
 		}
 		_ = c.Close()
