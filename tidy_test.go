@@ -66,6 +66,7 @@ var (
 	pureDirs  = []string{"zab", "election", "znode", "znode/watch"}
 	pureFiles = []string{"server/replica/machine", "server/session/order"}
 	impure    = []string{"os", "net", "log", "context", "sync", "runtime", "syscall", "io/fs", "math/rand", "crypto/rand", "testing"}
+	pure      = []string{"sync/atomic", "math/rand/v2"} // of what lies below those; what the latter draws comes from a seed
 )
 
 const maxLines = 1000
@@ -82,11 +83,15 @@ func TestTidyCanFail(t *testing.T) {
 		{"arrow from the client", "client/x.go", "package client\nimport _ \"" + module + "server\"\n", "client may not import server"},
 		{"module in a core", "znode/x.go", "package znode\nimport _ \"github.com/rs/zerolog\"\n", "pure: it imports github.com/rs/zerolog"},
 		{"lock in a core", "election/x.go", "package election\nimport _ \"sync\"\n", "pure: it imports sync"},
+		{"logger in a core", "zab/x.go", "package zab\nimport _ \"log/slog\"\n", "pure: it imports log/slog"},
+		{"chance in a core", "zab/x.go", "package zab\nimport \"math/rand/v2\"\nvar _ = rand.IntN(2)\n", "pure: it uses rand.IntN"},
 		{"goroutine in a core", "zab/x.go", "package zab\nfunc f() { go f() }\n", "pure: it starts a goroutine"},
 		{"clock in a core", "zab/x.go", "package zab\nimport \"time\"\nvar _ = time.Now\n", "pure: it uses time.Now"},
 		{"clock in the machine", "server/replica/machine_x.go", "package replica\nimport \"time\"\nvar _ = time.Since\n", "pure: it uses time.Since"},
 		{"init", "server/x.go", "package server\nfunc init() {}\n", "has an init function"},
 		{"no row", "server/new/x.go", "package new\n", "has no row in the table of arrows"},
+		{"no package", "zab/x.go", "package zab\n", "election has a row in the table of arrows and no files"},
+		{"arrow of old", "election/x.go", "package election\n", "election does not import zab"},
 		{"size", "server/x.go", "package server\n" + strings.Repeat("\n", maxLines), "lines"},
 		{"reminder", "server/x.go", "package server\n// TO" + "DO: later\n", "without an issue's number"},
 		{"no doc", "server/x.go", "package server\n", "no package comment"},
@@ -110,6 +115,7 @@ func check(tree fs.FS, arrows map[string][]string) []string {
 		out = append(out, file+": "+fmt.Sprintf(format, args...))
 	}
 	documented, packages := map[string]bool{}, map[string]bool{}
+	imports := map[string]map[string]bool{} // of ours, by every package that has a file, a generated one too
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -129,6 +135,9 @@ func check(tree fs.FS, arrows map[string][]string) []string {
 			return err
 		}
 		dir := path.Dir(name)
+		if imports[dir] == nil {
+			imports[dir] = map[string]bool{}
+		}
 		if strings.HasSuffix(name, ".pb.go") || ast.IsGenerated(file) {
 			return nil
 		}
@@ -150,7 +159,7 @@ func check(tree fs.FS, arrows map[string][]string) []string {
 		if file.Doc != nil {
 			documented[dir] = true
 		}
-		checkImports(name, dir, file, arrows, fault)
+		checkImports(name, dir, file, arrows, imports[dir], fault)
 		if isPure(name, dir) {
 			checkPure(name, file, fault)
 		}
@@ -164,6 +173,17 @@ func check(tree fs.FS, arrows map[string][]string) []string {
 			fault(dir, "no package comment")
 		}
 	}
+	for dir, allowed := range arrows {
+		if imports[dir] == nil {
+			fault(dir, "%s has a row in the table of arrows and no files", dir)
+			continue
+		}
+		for _, ours := range allowed {
+			if !imports[dir][ours] {
+				fault(dir, "%s does not import %s any more: the arrow goes", dir, ours)
+			}
+		}
+	}
 	slices.Sort(out)
 	return out
 }
@@ -173,7 +193,7 @@ func isPure(name, dir string) bool {
 		slices.ContainsFunc(pureFiles, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-func checkImports(name, dir string, file *ast.File, arrows map[string][]string, fault func(string, string, ...any)) {
+func checkImports(name, dir string, file *ast.File, arrows map[string][]string, imports map[string]bool, fault func(string, string, ...any)) {
 	allowed, known := arrows[dir]
 	if !known {
 		fault(name, "%s has no row in the table of arrows", dir)
@@ -181,7 +201,11 @@ func checkImports(name, dir string, file *ast.File, arrows map[string][]string, 
 	}
 	for _, im := range file.Imports {
 		ours, is := strings.CutPrefix(strings.Trim(im.Path.Value, `"`), module)
-		if is && !slices.Contains(allowed, ours) {
+		if !is {
+			continue
+		}
+		imports[ours] = true
+		if !slices.Contains(allowed, ours) {
 			fault(name, "%s may not import %s", dir, ours)
 		}
 	}
@@ -191,7 +215,8 @@ func checkPure(name string, file *ast.File, fault func(string, string, ...any)) 
 	for _, im := range file.Imports {
 		p := strings.Trim(im.Path.Value, `"`)
 		foreign := strings.Contains(p, ".") && !strings.HasPrefix(p, module)
-		if foreign || slices.Contains(impure, p) || strings.HasPrefix(p, "net/") || strings.HasPrefix(p, "os/") {
+		below := func(top string) bool { return p == top || strings.HasPrefix(p, top+"/") }
+		if foreign || slices.ContainsFunc(impure, below) && !slices.Contains(pure, p) {
 			fault(name, "must stay pure: it imports %s", p)
 		}
 	}
@@ -203,6 +228,9 @@ func checkPure(name string, file *ast.File, fault func(string, string, ...any)) 
 			x, ok := n.X.(*ast.Ident)
 			if ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "Tick", "NewTimer", "NewTicker", "AfterFunc"}, n.Sel.Name) {
 				fault(name, "must stay pure: it uses time.%s", n.Sel.Name)
+			}
+			if ok && x.Name == "rand" && !slices.Contains([]string{"New", "NewPCG", "Rand", "PCG", "Source"}, n.Sel.Name) {
+				fault(name, "must stay pure: it uses rand.%s", n.Sel.Name)
 			}
 		}
 		return true
