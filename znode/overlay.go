@@ -36,7 +36,8 @@ type touched struct {
 // overlay is what is prepared and not yet known to be applied, over the tree.
 //
 // Invariant: for a path or session without a record here, the tree holds what the last prepared transaction leaves, but
-// for the nodes of closing sessions (standing); the tree may be ahead of the records that are still here, never behind those that were dropped.
+// for the nodes of closing sessions (standing); the tree may be ahead of the records that are still here, never behind
+// those that were dropped.
 type overlay struct {
 	tree       *Tree
 	nodes      map[string]*record

@@ -302,3 +302,39 @@ func TestApplyAllocations(t *testing.T) {
 		t.Errorf("create and delete: %v allocations", n)
 	}
 }
+
+// A session ends, is made again and ends again while its first end is not applied: its node goes once, and is not charged
+// or summed up a second time.
+func TestSessionEndsTwiceBeforeItIsApplied(t *testing.T) {
+	f := newFixture(t, Options{EnforceQuota: true})
+	f.must(Request{Op: OpCreate, Path: "/a"})
+	for _, path := range []string{"/zookeeper/quota/a", "/zookeeper/quota/a/" + limitsName, "/zookeeper/quota/a/" + statsName} {
+		f.must(Request{Op: OpCreate, Path: path, Data: []byte("count=9")})
+	}
+	for _, path := range []string{"/a/x", "/a/y"} {
+		f.must(Request{Op: OpCreate, Path: path, Data: []byte("1"), Flags: 1})
+	}
+	end, again := Request{Op: OpCloseSession, Session: 1}, Request{Op: OpCreateSession, Session: 1, Timeout: 4000}
+	var txns []*Txn
+	for _, r := range []Request{end, again, end, again, {Op: OpCreate, Session: 1, Path: "/a/y", ACL: openACL, Flags: 1, TTL: -1}, end} {
+		f.zxid++
+		txns = append(txns, f.prep.Prepare(&r, f.zxid, 1000))
+	}
+	pending := *f.prep.quota("/a")
+	for _, txn := range txns {
+		f.tree.Apply(txn, &f.out)
+		if f.out.DigestMismatch || f.out.Result.Code != OK {
+			t.Errorf("%#x: code %d, digests differ: %t", txn.Zxid, f.out.Result.Code, f.out.DigestMismatch)
+		}
+		f.prep.Applied(txn.Zxid)
+		if f.prep.find("/a/x") != nil || f.prep.find("/a/y") != nil {
+			t.Errorf("%#x applied: what the last one takes away is still to be seen", txn.Zxid)
+		}
+	}
+	if q := *f.tree.quotas["/a"]; q != pending {
+		t.Errorf("quota %+v, was pending as %+v", q, pending)
+	}
+	if f.tree.EphemeralCount() != 0 || f.prep.Pending()+len(f.prep.ended) != 0 {
+		t.Errorf("%d ephemerals, %d records, ends %v", f.tree.EphemeralCount(), f.prep.Pending(), f.prep.ended)
+	}
+}

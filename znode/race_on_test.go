@@ -2,5 +2,5 @@
 
 package znode
 
-// raced: pools drop at random under the race detector, so allocations cannot be counted.
+// raced: the race detector takes several times the processor, so what a thing takes cannot be judged.
 const raced = true
