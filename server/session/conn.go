@@ -164,16 +164,21 @@ func (c *Conn) Attach(ctx context.Context, a Attach) (AttachResult, error) {
 }
 
 // Ask is Attach without waiting: Answered tells, then or later. The client's silence counts from the question: the leader
-// answers it at once, while the answer may wait here for the tree, for longer than a session lives (I10).
+// answers it at once, while the answer may wait here for the tree (I10).
 func (c *Conn) Ask(a Attach) {
 	c.heard.Store(c.hub.backend.Now())
 	c.hub.backend.Attach(c, a)
 }
 
-// Answered takes the answer to Ask, if it has come.
+// Answered takes the answer to Ask, if it has come. One that has waited here for as long as the session lives says
+// nothing of it any more: the leader is asked whether it still does.
 func (c *Conn) Answered() (AttachResult, bool) {
 	r := c.attached.Swap(nil)
 	if r == nil {
+		return AttachResult{}, false
+	}
+	if r.OK && c.hub.backend.Now()-c.heard.Load() >= c.lifetime() {
+		c.Ask(Attach{Session: r.Session, Password: r.Password[:], Timeout: r.Timeout, Again: true})
 		return AttachResult{}, false
 	}
 	return *r, true
@@ -205,9 +210,12 @@ func (c *Conn) Hear() (again Attach, silent bool) {
 	now := c.hub.backend.Now()
 	c.silence = now - c.heard.Swap(now)
 	id := c.session.Load()
-	silent = id != 0 && c.silence >= int64(c.timeout.Load())*int64(time.Millisecond)
+	silent = id != 0 && c.silence >= c.lifetime()
 	return Attach{Session: id, Timeout: c.timeout.Load(), Again: true}, silent
 }
+
+// lifetime is for how long, in ns, the session lives without a sign of its client.
+func (c *Conn) lifetime() int64 { return int64(c.timeout.Load()) * int64(time.Millisecond) }
 
 // Touch counts as a sign of life of the session.
 func (c *Conn) Touch() {

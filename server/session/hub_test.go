@@ -440,8 +440,8 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// The answer to an attach may wait for the tree longer than the session's timeout. The leader may have ended the session
-// meanwhile, so it must be confirmed before anything is answered (I10).
+// The answer to an attach may wait for the tree. The leader counts the session's timeout from the question, so it may have
+// ended the session when the client next says something: it must confirm it before that is answered (I10).
 func TestSilenceCountsFromTheAttach(t *testing.T) {
 	r := start(t, session.Options{})
 	open := func() *session.Conn {
@@ -456,17 +456,66 @@ func TestSilenceCountsFromTheAttach(t *testing.T) {
 	c := open()
 	r.b.Hold()
 	c.Ask(session.Attach{Session: first.Session, Password: first.Password[:], Timeout: 7000})
-	r.b.Advance(7 * time.Second)
+	r.b.Advance(6 * time.Second)
 	r.b.Resume()
 	until(t, "the answer", func() bool { return !c.Asked() })
 	if res, ok := c.Answered(); !ok || !res.OK {
 		t.Fatalf("answered %v: %+v", ok, res)
 	}
+	r.b.Advance(time.Second)
 	if _, silent := c.Hear(); !silent {
 		t.Error("the session would be taken to live")
 	}
 	if _, silent := c.Hear(); silent {
 		t.Error("silent, though just heard")
+	}
+}
+
+// An answer that has waited here for as long as the session lives is not told to the client, nor is anything behind it,
+// before the leader has said once more that the session lives: to a connect as after a silence (I10).
+func TestAnswersThatWaitedTooLong(t *testing.T) {
+	const timeout = 7 * time.Second
+	r := start(t, session.Options{})
+	attach := func() (*session.Conn, func() error) {
+		first := r.hub.Open(&lineWire{}, newSink(1<<20), "127.0.0.1", "test")
+		t.Cleanup(first.Release)
+		res, err := first.Attach(t.Context(), session.Attach{Timeout: 7000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := r.hub.Open(&lineWire{}, newSink(1<<20), "127.0.0.1", "test")
+		t.Cleanup(c.Release)
+		return first, func() error {
+			again, err := c.Attach(t.Context(), session.Attach{Session: res.Session, Password: res.Password[:], Timeout: 7000})
+			if err == nil && (!again.OK || again.Password != res.Password) {
+				err = fmt.Errorf("%+v", again)
+			}
+			return err
+		}
+	}
+	heard := func() (*session.Conn, func() error) {
+		c := r.open(&lineWire{}, newSink(1<<20), session.Attach{Timeout: 7000})
+		r.b.Advance(timeout)
+		return c, func() error { return c.Heard(t.Context()) }
+	}
+	for what, ask := range map[string]func() (*session.Conn, func() error){"attach": attach, "heard": heard} {
+		for _, lives := range []bool{true, false} {
+			c, call := ask()
+			r.b.Hold()
+			done := make(chan error, 1)
+			go func() { done <- call() }() // ends with the answer, or with the session
+			until(t, "the question", func() bool { return r.b.Queued() == 1 })
+			r.b.Advance(timeout)
+			r.b.SetAnswer(lives)
+			r.b.Resume()
+			if !lives {
+				r.b.Expire(c.Session())
+				r.b.SetAnswer(true)
+			}
+			if err := <-done; lives != (err == nil) {
+				t.Errorf("%s, the session lives: %t: %v", what, lives, err)
+			}
+		}
 	}
 }
 

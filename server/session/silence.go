@@ -32,7 +32,7 @@ func (h *Hub) sweep(ctx context.Context) {
 // ends them (I13).
 func (h *Hub) endSilent(now int64) {
 	h.Each(func(c *Conn) bool {
-		if now-c.heard.Load() > 2*int64(c.timeout.Load())*int64(time.Millisecond) {
+		if now-c.heard.Load() > 2*c.lifetime() {
 			c.Close(ReasonSilent)
 		}
 		return true
