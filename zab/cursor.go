@@ -307,19 +307,3 @@ func (c *Core) onSnapshotProgress(link Link) {
 		c.learn.progress = c.awake
 	}
 }
-
-// MinCursor is what the log must be kept from for the learners at work; the log at or below it may be cut.
-func (c *Core) MinCursor() Zxid {
-	z := c.last
-	if c.lead != nil {
-		for _, x := range c.lead.learners {
-			switch {
-			case x.state == sendingSnapshot:
-				z = min(z, x.cursor)
-			case x.state == streaming:
-				z = min(z, x.acked)
-			}
-		}
-	}
-	return z
-}

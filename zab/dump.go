@@ -1,5 +1,7 @@
 package zab
 
+import "encoding/binary"
+
 // Names translates what a dump names, so that states that differ in names only can be told to be equal.
 type Names struct {
 	Server func(ServerID) ServerID
@@ -68,13 +70,7 @@ type dump struct {
 	n Names
 }
 
-func (d *dump) num(v uint64) {
-	for v >= 0x80 {
-		d.b = append(d.b, byte(v)|0x80)
-		v >>= 7
-	}
-	d.b = append(d.b, byte(v))
-}
+func (d *dump) num(v uint64) { d.b = binary.AppendUvarint(d.b, v) }
 
 func (d *dump) server(id ServerID) {
 	if id != 0 {

@@ -549,11 +549,14 @@ func (n *node) flushState() {
 	}
 }
 
-// cutLog cuts the log behind the durable state.
-func (n *node) cutLog(to Zxid) {
+// cutLog cuts the log behind the durable state, and behind the learners unless a limit of its size overrules them.
+func (n *node) cutLog(to Zxid, overrule bool) {
+	if st := n.core.Status(); !overrule {
+		to = min(to, st.MinCursor())
+	}
 	if k := len(n.disk.tree); k == 0 || len(n.queue) > 0 {
 		return
-	} else if z := min(to, n.disk.tree[k-1].Zxid, n.core.MinCursor()); z > n.disk.base && n.disk.has(z) {
+	} else if z := min(to, n.disk.tree[k-1].Zxid); z > n.disk.base && n.disk.has(z) {
 		for _, im := range []*image{&n.disk, &n.issued} {
 			i := sort.Search(len(im.log), func(i int) bool { return im.log[i].Zxid > z })
 			im.log, im.base = slices.Clone(im.log[i:]), z

@@ -239,7 +239,7 @@ func (x *explorer) event() {
 	case p < 935 || x.cutting && p < 960:
 		n.flushState()
 		if x.cutting || r.IntN(3) == 0 {
-			n.cutLog(n.core.Committed() - Zxid(r.IntN(6)))
+			n.cutLog(n.core.Committed()-Zxid(r.IntN(6)), r.IntN(4) == 0)
 		}
 	default:
 		x.fault(n)

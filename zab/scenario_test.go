@@ -454,7 +454,7 @@ func (s *scenario) reads(a args) error { s.c.nodes[a.id(0)].answerReads(); retur
 func (s *scenario) cutlog(a args) error {
 	n := s.c.nodes[a.id(0)]
 	n.flushState()
-	n.cutLog(a.zxid("to"))
+	n.cutLog(a.zxid("to"), false)
 	return nil
 }
 

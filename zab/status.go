@@ -83,6 +83,15 @@ func (c *Core) Status() Status {
 	return s
 }
 
+// MinCursor is what the log must be kept from: at or below it everything is delivered here and durable at the learners.
+func (s *Status) MinCursor() Zxid {
+	z := s.Delivered
+	for i := range s.Learners {
+		z = min(z, s.Learners[i].Match)
+	}
+	return z
+}
+
 // Role of this server at present.
 func (c *Core) Role() Role { return c.role }
 

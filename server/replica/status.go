@@ -63,11 +63,7 @@ func (r *Replica) publish() {
 	}
 	s.LeadingSince = r.leadingSince
 	r.whoWaits(&s)
-	least := s.Delivered
-	for _, l := range s.Zab.Learners {
-		least = min(least, l.Match)
-	}
-	r.state.minCursor.Store(uint64(least))
+	r.state.minCursor.Store(uint64(s.Zab.MinCursor()))
 	r.status.Store(&s)
 }
 

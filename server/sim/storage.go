@@ -245,11 +245,8 @@ func (s *server) cutLog() {
 	}
 	to := d.log[n-keep-1].Zxid
 	if !s.cutNow { // a size limit may overrule the learners
-		st := s.m.Status()
-		to = min(to, st.Delivered)
-		for _, l := range st.Zab.Learners {
-			to = min(to, l.Match)
-		}
+		st := s.m.Status().Zab
+		to = min(to, st.MinCursor())
 	}
 	for _, sn := range s.snaps {
 		to = min(to, sn.zxid)
