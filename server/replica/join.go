@@ -390,6 +390,16 @@ func (m *Machine) stepElection(in election.Input) {
 	}
 }
 
+// snapshotArrived keeps a complete snapshot until it is installed. Its link may have ended while the disk was at it, and
+// with the link the role that asked for it.
+func (m *Machine) snapshotArrived(s zab.SnapshotReceived) {
+	m.dropArrived()
+	m.arrived = s.Dir
+	if m.links[m.leader] != s.Link {
+		m.dropArrived()
+	}
+}
+
 // dropArrived gives up a received snapshot that was not installed: another one is here, or the role that asked for it is
 // over. It takes as much of the disk as the tree.
 func (m *Machine) dropArrived() {

@@ -211,8 +211,7 @@ func (m *Machine) Step(in Input) {
 		}
 	case Core:
 		if s, ok := in.In.(zab.SnapshotReceived); ok {
-			m.dropArrived()
-			m.arrived = s.Dir
+			m.snapshotArrived(s)
 		}
 		m.stepCore(in.In)
 	case Leave:
