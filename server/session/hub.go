@@ -51,12 +51,11 @@ type Hub struct {
 	sessions map[int64]*Conn
 	open     census
 
-	watches  shards
-	gate     gate
-	crowd    crowd
-	touches  [touchShards]touchShard
-	buffers  sync.Pool
-	replies  sync.Pool
+	watches shards
+	gate    gate
+	crowd   crowd
+	touches [touchShards]touchShard
+	*pools
 	flusher  flusher
 	drainers sync.WaitGroup
 	stats    hubStats
@@ -64,6 +63,10 @@ type Hub struct {
 	applier applier
 	closed  chan struct{} // Done of the connections that nobody asked before they ended
 }
+
+// pools of a hub are apart from it: the runtime knows every pool in use, by its address, until two collections later. As
+// a part of the hub they would keep it as long, with all that it leads to.
+type pools struct{ buffers, replies sync.Pool }
 
 // applier is what belongs to the one goroutine that applies transactions.
 type applier struct {
@@ -136,7 +139,9 @@ func NewHub(o Options) *Hub {
 	if o.Flushers <= 0 {
 		o.Flushers = runtime.GOMAXPROCS(0)
 	}
-	h := &Hub{opts: o, log: o.Log.With().Str("part", "session").Logger(), sessions: map[int64]*Conn{}, closed: make(chan struct{})}
+	h := &Hub{
+		opts: o, log: o.Log.With().Str("part", "session").Logger(), sessions: map[int64]*Conn{}, pools: new(pools), closed: make(chan struct{}),
+	}
 	close(h.closed)
 	for i := range h.conns {
 		h.conns[i].m = map[uint32]*Conn{}
