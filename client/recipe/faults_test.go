@@ -90,7 +90,7 @@ func work(ctx context.Context, h *Hold, stop <-chan struct{}) {
 // seed. Nobody leads beside another, tokens grow, and of what was written under a fence nothing comes behind a write of
 // a later leader. ZKSERVER_FULL=1 goes on for 250 faults on each wire, for more recipes; ZK_SEED repeats a run.
 func TestFaults(t *testing.T) {
-	faults, kinds := 8, []string{"/election", "/semaphore"}
+	faults, kinds := 6, []string{"/election", "/semaphore"}
 	if os.Getenv("ZKSERVER_FULL") != "" {
 		faults, kinds = 250, append(kinds, "/mutex", "/a/b/write")
 	}

@@ -97,9 +97,8 @@ func TestSuspension(t *testing.T) {
 // A Hold that is past its deadline has ended, though the session turns out to be alive.
 func TestDeadlineIsFinal(t *testing.T) {
 	onBothWires(t, func(e *env) {
-		c := e.dialWith(client.Options{SessionTimeout: 2 * time.Second})
-		h := e.hold(NewMutex(c, "/m", Options{}).Lock(e.ctx))
-		states := c.Subscribe()
+		h := locked(e, client.Options{SessionTimeout: time.Second})
+		states := h.s.c.Subscribe()
 		defer states.Stop()
 		e.s.Pause()
 		e.await(states, client.Lost)

@@ -206,7 +206,7 @@ func TestSemaphore(t *testing.T) {
 
 // Locks that come and go leave no goroutine here and no watch at the server. ZKSERVER_FULL=1 takes each 20,000 times.
 func TestLeavesNothing(t *testing.T) {
-	n := 50
+	n := 20
 	if os.Getenv("ZKSERVER_FULL") != "" {
 		n = 20_000
 	}

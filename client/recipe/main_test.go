@@ -39,7 +39,7 @@ func onBothWires(t *testing.T, test func(e *env)) {
 func (e *env) dialWith(o client.Options) *client.Client {
 	e.Helper()
 	o.Wire = e.wire
-	o.BackoffMax = 50 * time.Millisecond // many disconnects in a row, and one server
+	o.BackoffMax = 5 * time.Millisecond // many disconnects in a row, and a server that is always there
 	c, err := client.Dial(e.ctx, e.s.Addr(), o)
 	e.ok(err)
 	e.Cleanup(func() { _ = c.Close() })
