@@ -11,7 +11,7 @@ import (
 	"github.com/zkserver/zkserver/proto/jute"
 )
 
-// prober asks once a millisecond and notes how long each answer took from when it was due.
+// prober asks once a millisecond, the first time at once, and notes how long each answer took.
 type prober struct {
 	mu   sync.Mutex
 	took []time.Duration
@@ -26,16 +26,16 @@ func probe(ask func()) *prober {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for {
+			asked := time.Now()
+			ask()
+			p.mu.Lock()
+			p.took = append(p.took, time.Since(asked))
+			p.mu.Unlock()
 			select {
 			case <-p.stop:
 				return
 			case <-tick.C:
 			}
-			due := time.Now()
-			ask()
-			p.mu.Lock()
-			p.took = append(p.took, time.Since(due))
-			p.mu.Unlock()
 		}
 	})
 	return p

@@ -100,7 +100,7 @@ func TestFieldB1OversizedRequest(t *testing.T) {
 
 // TestFieldB2PortScanners: whatever a scanner sends, its connection ends in bounded time and leaves nothing.
 func TestFieldB2PortScanners(t *testing.T) {
-	s := start(t, func(o *Options) { o.Handshake, o.MaxClientConns = 200*time.Millisecond, -1 })
+	s := start(t, func(o *Options) { o.Handshake, o.MaxClientConns = time.Second, -1 })
 	live := s.session()
 	goroutines := runtime.NumGoroutine()
 	rnd := rand.New(rand.NewPCG(2, 2))

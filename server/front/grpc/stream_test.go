@@ -54,7 +54,7 @@ func TestSessionLife(t *testing.T) {
 }
 
 func TestRefusedConnects(t *testing.T) {
-	s := start(t, func(o *Options) { o.Handshake = 200 * time.Millisecond })
+	s := start(t, func(o *Options) { o.Handshake = time.Second })
 	good := s.connect(newSession())
 	for name, q := range map[string]*zkv1.ConnectRequest{
 		"unknown":        {SessionId: 1234567, Password: good.pass},
