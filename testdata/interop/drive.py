@@ -11,47 +11,17 @@ ZooKeeper instead of ours (its class path), to check the workers themselves. Onl
 import argparse
 import json
 import os
-import random
+import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def free_ports(n):
-    while True:
-        base = random.randrange(20000, 30000)
-        held = []
-        try:
-            for i in range(n):
-                s = socket.socket()
-                held.append(s)
-                s.bind(("127.0.0.1", base + i))
-            return list(range(base, base + n))
-        except OSError:
-            continue
-        finally:
-            for s in held:
-                s.close()
-
-
-def word(port, w="srvr", timeout=2):
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout) as s:
-            s.settimeout(timeout)
-            s.sendall(w.encode())
-            out = b""
-            while True:
-                b = s.recv(65536)
-                if not b:
-                    return out.decode()
-                out += b
-    except OSError:
-        return ""
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(HERE, "kafka"))
+from ensemble import free_ports, until, word  # noqa: E402
 
 
 class Server:
@@ -75,24 +45,14 @@ class Server:
             self.proc = subprocess.Popen(cmd, stdout=log, stderr=log, start_new_session=True)
 
     def mode(self):
-        for line in word(self.port).splitlines():
+        for line in word(self.port, "srvr").splitlines():
             if line.startswith("Mode: "):
                 return line[6:]
         return ""
 
-    def kill(self, sig=signal.SIGKILL):
-        self.proc.send_signal(sig)
+    def kill(self):
+        self.proc.kill()
         self.proc.wait(20)
-
-
-def until(what, f, limit=60):
-    end = time.time() + limit
-    while time.time() < end:
-        v = f()
-        if v:
-            return v
-        time.sleep(0.02)
-    raise SystemExit("FAIL: %s: not within %d s" % (what, limit))
 
 
 def tree(port):
@@ -127,6 +87,7 @@ def main():
     ap.add_argument("--grpc-check", default="", help="a program that gets the address of each server")
     ap.add_argument("--dir")
     a = ap.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what runs is ended
     root = a.dir or tempfile.mkdtemp(prefix="zk-clients-")
     os.makedirs(root, exist_ok=True)
     command = {
@@ -136,7 +97,8 @@ def main():
     }
     clients = a.clients.split(",")
     n = 4
-    ports = free_ports(3 * n)
+    first = free_ports(3 * n)
+    ports = range(first, first + 3 * n)
     lines = "".join("server.%d=127.0.0.1:%d:%d:%s;127.0.0.1:%d\n" % (
         i + 1, ports[n + 2 * i], ports[n + 2 * i + 1], "participant" if i < 3 else "observer", ports[i]) for i in range(n))
     servers = [Server(a, root, i + 1, lines, ports[i]) for i in range(n)]
@@ -167,10 +129,10 @@ def main():
         down = []
         for k in range(a.kills):
             leader = until("a leader", lambda: next((s for s in servers if s.mode() == "leader"), None))
-            t = time.time()
+            t = time.monotonic()
             leader.kill()
             until("a new leader", lambda: next((s for s in servers if s is not leader and s.mode() == "leader"), None))
-            down.append(time.time() - t)
+            down.append(time.monotonic() - t)
             leader.start()
             for s in servers:
                 until("server %d serves again" % s.sid, s.mode)
@@ -221,6 +183,9 @@ def main():
                         failed.append("server %d, %s: %d nodes %s, such as %s" % (s.sid, c, len(l), name, l[0]))
                         print("FAIL:", failed[-1], flush=True)
             print("server %d: %d nodes, %d ephemerals compared" % (s.sid, len(nodes), len(owners)), flush=True)
+    except RuntimeError as e:  # until
+        failed.append(str(e))
+        print("FAIL:", e, flush=True)
     finally:
         for p in workers.values():
             try:
@@ -229,17 +194,23 @@ def main():
             except (OSError, subprocess.TimeoutExpired):
                 p.kill()
         for s in servers:
-            if s.proc and s.proc.poll() is None:
+            if s.proc:
                 s.proc.terminate()
         for s in servers:
             if s.proc:
                 try:
-                    s.proc.wait(15)
+                    code = s.proc.wait(15)
                 except subprocess.TimeoutExpired:
-                    s.proc.kill()
+                    s.kill()
+                    code = "none within 15 s"
+                if code != 0 and not a.apache:  # a JVM ends with 143
+                    failed.append("server %d ended with exit code %s" % (s.sid, code))
+                    print("FAIL:", failed[-1], flush=True)
     if failed:
         print("%d FAILED; logs in %s" % (len(failed), root))
         sys.exit(1)
+    if not a.dir:
+        shutil.rmtree(root)
     print("ok")
 
 

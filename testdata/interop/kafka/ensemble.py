@@ -1,4 +1,5 @@
-"""An ensemble of three zkserver processes on loopback whose leader can be killed: for .ci/kafka and .ci/kafka-move."""
+"""An ensemble of three zkserver processes on loopback whose leader can be killed: for .ci/kafka, .ci/kafka-move and
+.ci/kafka-kraft; ../drive.py uses its functions."""
 import os
 import random
 import re
