@@ -39,7 +39,7 @@ class Cluster:
 
     def __init__(self, root, lib):
         self.root, self.lib, self.port = root, lib, free_ports(10)
-        self.brokers, self.zookeeper, self.tools = {}, None, 0
+        self.brokers, self.zookeeper, self.tools = {}, None, 0  # processes by number
         self.bootstrap = ",".join("127.0.0.1:%d" % (self.port + i) for i in (0, 1, 2))
         with open(os.path.join(root, "log4j.properties"), "w") as f:
             f.write("log4j.rootLogger=WARN,err\nlog4j.appender.err=org.apache.log4j.ConsoleAppender\nlog4j.appender.err.target=System.err\n"
@@ -86,7 +86,9 @@ class Cluster:
 
     def ids(self):
         """The registered brokers, as the first server of zookeeper.connect sees them."""
-        return re.findall(r"/brokers/ids/(\d+)$", word(int(re.search(r":(\d+)", self.zookeeper)[1]), "dump"), re.M)
+        port = int(re.search(r":(\d+)", self.zookeeper)[1])
+        dump = until("port %d answers dump" % port, lambda: "Connections dump:" in (d := word(port, "dump")) and d)
+        return re.findall(r"/brokers/ids/(\d+)$", dump, re.M)
 
     def shell(self, *command):
         """The last line that zookeeper-shell prints, apart from events."""
