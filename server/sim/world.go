@@ -79,6 +79,11 @@ func Run(seed uint64, lim Limits, trace io.Writer) (res Result) {
 			w.fail(f.Name, "%s", f.Detail)
 		}
 	}
+	for _, c := range w.conns {
+		if c.sc != nil {
+			c.sc.Release() // also of processes that have crashed: the real timers of those that were about to end stop
+		}
+	}
 	return res
 }
 

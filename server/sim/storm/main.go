@@ -58,7 +58,7 @@ func main() {
 }
 
 func run(out io.Writer, o *options) error {
-	debug.SetGCPercent(400) // a run is short and small: it is its garbage that costs
+	debug.SetGCPercent(1000) // a run is short and small: it is its garbage that costs
 	debug.SetMemoryLimit(2 << 30)
 	for _, d := range strings.FieldsFunc(o.drop, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(d)
