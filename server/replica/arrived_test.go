@@ -85,8 +85,12 @@ func TestDroppedSnapshotLeavesNothing(t *testing.T) {
 		return out
 	}
 	var dir string
-	for name := range to.r.bulk.arrived {
-		dir = name
+	for _, in := range to.r.inbox.take() {
+		if c, ok := in.(Core); ok {
+			if s, ok := c.In.(zab.SnapshotReceived); ok {
+				dir = s.Dir
+			}
+		}
 	}
 	if before := states(); len(before) != 2 || !slices.Contains(before, dir) {
 		t.Fatalf("states %v, received %q", before, dir)

@@ -16,13 +16,11 @@ type bulk struct {
 
 	mu      sync.Mutex
 	readers map[zab.Link]*store.SnapshotReader // ready, not yet streamed
-	arrived map[string]*store.SnapshotWriter   // by directory: complete, not installed
 	wg      sync.WaitGroup
 }
 
 func (b *bulk) init(r *Replica) {
 	b.r, b.reads, b.readers = r, newQueue[zab.ReadRange](), map[zab.Link]*store.SnapshotReader{}
-	b.arrived = map[string]*store.SnapshotWriter{}
 }
 
 // run answers the core's reads of the log.
@@ -99,21 +97,10 @@ func (b *bulk) stream(l zab.Link) {
 	}, func() { b.r.inbox.push(Core{zab.SnapshotProgress{Link: l}}) })
 }
 
-// settled takes a received snapshot out of the list: it is installed, or is to be dropped.
-func (b *bulk) settled(dir string) *store.SnapshotWriter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.arrived[dir]
-	delete(b.arrived, dir)
-	return w
-}
-
 // drop removes a received snapshot that will not be installed.
 func (b *bulk) drop(dir string) {
-	if w := b.settled(dir); w != nil {
-		b.r.log.Info().Str("dir", dir).Msg("a received snapshot is not needed any more")
-		b.wg.Go(w.Abort) // ends when the files are removed
-	}
+	b.r.log.Info().Str("dir", dir).Msg("a received snapshot is not needed any more")
+	b.wg.Go(func() { b.r.store.DropSnapshot(dir) }) // ends when the files are removed
 }
 
 func (b *bulk) cancel(l zab.Link) { b.close(b.take(l)) }
@@ -160,9 +147,6 @@ func (s *sink) Finish() error {
 		s.w.Abort()
 		return err
 	}
-	s.r.bulk.mu.Lock()
-	s.r.bulk.arrived[dir] = s.w
-	s.r.bulk.mu.Unlock()
 	s.r.inbox.push(Core{zab.SnapshotReceived{Link: s.link, Zxid: s.zxid, Dir: dir}})
 	return nil
 }

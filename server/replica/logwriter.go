@@ -114,7 +114,6 @@ func (w *logWriter) install(ops []zab.PersistOp) error {
 	if err := w.write(ops); err != nil {
 		return err
 	}
-	r.bulk.settled(ops[0].Install.Dir)
 	t := znode.NewTree(r.opts.Tree)
 	if err := r.store.LoadTree(t); err != nil {
 		return err

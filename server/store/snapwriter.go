@@ -228,6 +228,16 @@ func (w *SnapshotWriter) Finish() (dir string, err error) {
 	return w.state.name, nil
 }
 
+// DropSnapshot aborts the snapshot that is received in a directory; one that was installed or aborted is none.
+func (s *Store) DropSnapshot(dir string) {
+	s.snapMu.Lock()
+	w := s.writers[dir]
+	s.snapMu.Unlock()
+	if w != nil {
+		w.Abort()
+	}
+}
+
 // Abort removes what was written; also after Finish, as long as it was not installed. More than once is fine.
 func (w *SnapshotWriter) Abort() {
 	w.s.snapMu.Lock()
