@@ -21,7 +21,8 @@ type tracked struct {
 }
 
 // clocks are the leader's session clocks. They run on a time of their own, which stands still while the process is
-// paused, and while it has no contact with a quorum: nobody is answered then, wherever he is. A session is judged by what was known when its owner's server was last heard (I10).
+// paused, and while it has no contact with a quorum: nobody is answered then, wherever he is. A session is judged by
+// what was known when its owner's server was last heard (I10).
 type clocks struct {
 	self     zab.ServerID
 	clock    time.Duration

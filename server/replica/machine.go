@@ -92,7 +92,7 @@ type Machine struct {
 	waiting     waitList         // forwarded or prepared, not applied
 	syncing     map[uint32]*held // connections with a sync under way
 	attaches    map[uint64]*attach
-	unsent      []uint64 // attaches to send, ascending
+	unsent      []uint64 // attaches to send, in order
 	arena       []byte   // encoded requests to forward
 	counts      Counts
 }
