@@ -75,20 +75,15 @@ func (s *seat) own(ctx context.Context) (w *client.Watch, err error) {
 // watch ends the Hold when its node or its connection says so.
 func (h *Hold) watch(w *client.Watch) {
 	defer func() { w.Stop() }()
-	var states <-chan client.StateChange
 	if h.s.o.OnSuspend == GiveUp {
-		sub := h.s.c.Subscribe()
-		defer sub.Stop()
-		states = sub.C
+		states := h.s.c.Subscribe()
+		defer states.Stop()
+		go h.giveUp(states) // ends with the subscription
 	}
 	for {
 		select {
 		case <-h.ctx.Done():
 			return
-		case ch := <-states:
-			if ch.State != client.Connected {
-				h.end(errors.Join(ErrSuspended, ch.Err))
-			}
 		case ev := <-w.C:
 			switch ev.Type {
 			case client.EventDeleted:
@@ -103,6 +98,16 @@ func (h *Hold) watch(w *client.Watch) {
 				}
 				w = next
 			}
+		}
+	}
+}
+
+// giveUp ends the Hold on a disconnect, whatever watch waits for.
+func (h *Hold) giveUp(states *client.Subscription) {
+	for ch := range states.C {
+		if ch.State != client.Connected {
+			h.end(errors.Join(ErrSuspended, ch.Err))
+			return
 		}
 	}
 }

@@ -3,6 +3,8 @@ package recipe
 import (
 	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +94,49 @@ func TestSuspension(t *testing.T) {
 			e.children(c, path, 0)
 		}
 	})
+}
+
+// A disconnect ends a Hold at once also while its node, which somebody has written into, is read again.
+func TestSuspensionDuringARead(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		admin, last := e.dial(), &lastWords{}
+		c := e.dialWith(client.Options{DialContext: last.dial})
+		h := e.hold(NewMutex(c, "/m", Options{OnSuspend: GiveUp}).Lock(e.ctx))
+		last.said.Store(true)
+		_, err := admin.Set(e.ctx, h.Path(), []byte("note"), client.AnyVersion)
+		e.ok(err)
+		if err := e.ended(h); !errors.Is(err, ErrSuspended) {
+			e.Errorf("ended by %v", err)
+		}
+		last.said.Store(false)
+		e.ok(h.Release(e.ctx))
+	})
+}
+
+// lastWords makes connections that break at the next write once all is said, and no new ones until that is taken back.
+type lastWords struct{ said atomic.Bool }
+
+func (l *lastWords) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if l.said.Load() {
+		return nil, net.ErrClosed
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return lastConn{conn, l}, nil
+}
+
+type lastConn struct {
+	net.Conn
+	l *lastWords
+}
+
+func (c lastConn) Write(b []byte) (int, error) {
+	if c.l.said.Load() {
+		return 0, errors.Join(net.ErrClosed, c.Close())
+	}
+	return c.Conn.Write(b)
 }
 
 // A Hold that is past its deadline has ended, though the session turns out to be alive.
