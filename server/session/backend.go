@@ -40,17 +40,17 @@ type Backend interface {
 // Attach is what a connection asks for.
 type Attach struct {
 	Session  int64  // zero: a new session
-	Password []byte // of an existing session, as the client sent it; ignored for a new one
+	Password []byte // of an existing session, as the client sent it; ignored for a new one; not looked at if Again
 	Timeout  int32  // ms, negotiated
-	Again    bool   // the connection has Session already and was silent for its whole timeout: only confirm it
+	Again    bool   // the connection has Session already, but not a sign of its life within its timeout: only confirm it
 }
 
 // AttachResult answers Attach. OK false: the session does not exist, is ending, or the password is wrong.
 type AttachResult struct {
 	OK       bool
 	Session  int64
-	Password [16]byte
-	Timeout  int32 // ms
+	Password [16]byte // of an existing session, as it was asked for
+	Timeout  int32    // ms
 	Ticket   znode.Ticket
 }
 

@@ -420,14 +420,16 @@ func (h *Hub) CloseConn(conn uint32, r Reason) {
 	}
 }
 
-// CloseAll closes every connection that has a session or asked for one. From any goroutine.
+// CloseAll closes every connection, with a session or without. From any goroutine.
 func (h *Hub) CloseAll(r Reason) { h.closeAll(r, true) }
 
 func (h *Hub) closeAll(r Reason, log bool) {
 	n := 0
 	h.each(func(c *Conn) bool {
+		if !c.Ended() {
+			n++
+		}
 		c.Close(r)
-		n++
 		return true
 	})
 	if log && n > 0 {
