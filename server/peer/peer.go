@@ -42,11 +42,8 @@ type (
 		Ticket  Ticket
 		Request []byte
 	}
-	// ForwardReject hands a request back unprepared, or says that it never will be answered.
-	ForwardReject struct {
-		Origin Origin
-		Reason RejectReason
-	}
+	// ForwardReject hands a request back unprepared: a newer owner has the session, so its connection is to be closed.
+	ForwardReject struct{ Origin Origin }
 	// HandOverMark goes right before zab.Goodbye (or TimeoutNow) on a hand-over: what this link sent behind the request
 	// LastSeq was never prepared; that one and what it sent before are committed.
 	HandOverMark struct{ LastSeq uint64 }
@@ -90,14 +87,3 @@ type Owner struct {
 	Origin  Origin
 	Ticket  Ticket
 }
-
-// RejectReason says why a forwarded request came back.
-type RejectReason uint8
-
-// Reject reasons.
-const (
-	RejectHandOver RejectReason = iota + 1 // never prepared; send it again to the next leader
-	RejectMoved                            // a newer owner has the session: close the connection
-	RejectBusy                             // over the limit of outstanding requests: close the connection
-	RejectDropped                          // the request needs no answer and got no transaction
-)

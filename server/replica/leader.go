@@ -146,7 +146,6 @@ func (l *leadership) serve(x queued) {
 					Server: zab.ServerID(x.req.Origin.Server), Instance: zab.ID(x.req.Origin.Instance),
 					Conn: x.req.Origin.Conn, Seq: x.req.Origin.Seq,
 				},
-				Reason: peer.RejectMoved,
 			}})
 		}
 	case *zab.SyncRequest:

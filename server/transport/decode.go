@@ -129,11 +129,10 @@ func (d *decoder) rare(in *zabv1.Message) peer.Message {
 		s := k.SyncReply
 		return &zab.SyncReply{Epoch: d.epoch(s.GetEpoch()), ID: s.GetId(), Index: zab.Zxid(s.GetIndex())}
 	case *zabv1.Message_ForwardReject:
-		r := k.ForwardReject.GetReason()
-		if r < zabv1.RejectReason_REJECT_REASON_HAND_OVER || r > zabv1.RejectReason_REJECT_REASON_DROPPED {
+		if r := k.ForwardReject.GetReason(); r != zabv1.RejectReason_REJECT_REASON_MOVED { // nobody gives another
 			d.fail("reason %d", r)
 		}
-		return &peer.ForwardReject{Origin: d.origin(k.ForwardReject.GetOrigin()), Reason: peer.RejectReason(r)}
+		return &peer.ForwardReject{Origin: d.origin(k.ForwardReject.GetOrigin())}
 	case *zabv1.Message_HandOverMark:
 		return &peer.HandOverMark{LastSeq: k.HandOverMark.GetLastSeq()}
 	case *zabv1.Message_Revalidate:

@@ -103,7 +103,7 @@ func encodeRare(out *zabv1.Message, m peer.Message) bool {
 		out.Kind = &zabv1.Message_SyncReply{SyncReply: &zabv1.SyncReply{Epoch: uint32(m.Epoch), Id: m.ID, Index: uint64(m.Index)}}
 	case *peer.ForwardReject:
 		out.Kind = &zabv1.Message_ForwardReject{ForwardReject: &zabv1.ForwardReject{
-			Origin: encodeOrigin(m.Origin), Reason: zabv1.RejectReason(m.Reason),
+			Origin: encodeOrigin(m.Origin), Reason: zabv1.RejectReason_REJECT_REASON_MOVED,
 		}}
 	case *peer.HandOverMark:
 		out.Kind = &zabv1.Message_HandOverMark{HandOverMark: &zabv1.HandOverMark{LastSeq: m.LastSeq}}
