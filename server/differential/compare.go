@@ -12,7 +12,6 @@ import (
 type Difference struct {
 	Step, Slot, Line int
 	A, B             string // what was seen; empty if there is no such line
-	Request          *Request
 }
 
 // String names the place as a script counts it: step 0 is the set-up, line 1 the program.
@@ -31,7 +30,7 @@ func Compare(a, b *Transcript) *Difference {
 			for i := range max(len(x), len(y)) {
 				var d Difference
 				if i < len(x) {
-					d.A, d.Request = x[i].Text, x[i].Req
+					d.A = x[i].Text
 				}
 				if i < len(y) {
 					d.B = y[i].Text

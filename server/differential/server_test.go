@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkserver/zkserver/internal/testport"
 	"github.com/zkserver/zkserver/server/differential"
 )
 
@@ -42,20 +43,22 @@ func startPairWith(t *testing.T, tick, reap time.Duration) *pair {
 	cp, bin := needServers(t)
 	ticks := fmt.Sprintf("tickTime=%d\n", tick.Milliseconds())
 	interval := fmt.Sprintf("znode.container.checkIntervalMs=%d", reap.Milliseconds())
-	apache, waitA := start(t, "apache", 0, func(cfg string) *exec.Cmd {
+	members := number(t, "DIFF_MEMBERS", 1)
+	ports := testport.Reserve(t, 1+3*members)
+	apache, waitA := start(t, "apache", 0, ports[0], func(cfg string) *exec.Cmd {
 		return exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 			"-D"+interval, "-cp", cp, "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfg)
 	}, ticks)
 	p := &pair{}
-	members, waits := number(t, "DIFF_MEMBERS", 1), []func(){waitA}
+	waits := []func(){waitA}
 	ensemble := ""
 	for i := range members {
 		if members > 1 {
-			ensemble += fmt.Sprintf("server.%d=%s:%s\n", i+1, free(t), strings.TrimPrefix(free(t), "127.0.0.1:"))
+			ensemble += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i+2], ports[3*i+3])
 		}
 	}
 	for i := range members {
-		addr, wait := start(t, "zkserver", i+1, func(cfg string) *exec.Cmd { return exec.Command(bin, cfg) }, ticks+interval+"\ninitLimit=20\nsyncLimit=10\n"+ensemble)
+		addr, wait := start(t, "zkserver", i+1, ports[3*i+1], func(cfg string) *exec.Cmd { return exec.Command(bin, cfg) }, ticks+interval+"\ninitLimit=20\nsyncLimit=10\n"+ensemble)
 		p.apache, p.ours, waits = append(p.apache, apache), append(p.ours, addr), append(waits, wait)
 	}
 	for _, wait := range waits {
@@ -64,26 +67,15 @@ func startPairWith(t *testing.T, tick, reap time.Duration) *pair {
 	return p
 }
 
-// free is an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // start runs a server with a configuration of its own; it ends with the test. wait returns when it serves.
-func start(t *testing.T, name string, id int, command func(cfg string) *exec.Cmd, more string) (addr string, wait func()) {
+func start(t *testing.T, name string, id, port int, command func(cfg string) *exec.Cmd, more string) (addr string, wait func()) {
 	t.Helper()
-	addr = free(t)
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	dir := t.TempDir()
 	data, cfg := filepath.Join(dir, "data"), filepath.Join(dir, "zoo.cfg")
-	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"+
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"+
 		"4lw.commands.whitelist=*\nextendedTypesEnabled=true\nenforceQuota=true\n"+
-		"DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n%s", data, addr[strings.LastIndex(addr, ":")+1:], more)
+		"DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n%s", data, port, more)
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
