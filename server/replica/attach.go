@@ -37,8 +37,7 @@ func (m *Machine) attach(in Attach) {
 	if in.Session == 0 {
 		m.nextSession++
 		m.parked = append(m.parked, &znode.Request{
-			Op: znode.OpCreateSession, Session: m.nextSession - 1, Timeout: in.Timeout,
-			Origin: znode.Origin{Server: uint64(m.boot.Zab.Self), Instance: uint64(m.boot.Process), Conn: in.Conn, Seq: in.Seq},
+			Op: znode.OpCreateSession, Session: m.nextSession - 1, Timeout: in.Timeout, Origin: m.origin(in.Conn, in.Seq),
 		})
 		return
 	}
@@ -104,8 +103,7 @@ func (m *Machine) owners() []peer.Owner {
 	for id, c := range m.conns {
 		if c.attached {
 			out = append(out, peer.Owner{
-				Session: c.session, Timeout: c.timeout, Ticket: peerTicket(c.ticket),
-				Origin: peer.Origin{Server: m.boot.Zab.Self, Instance: m.boot.Process, Conn: id, Seq: c.seq},
+				Session: c.session, Timeout: c.timeout, Ticket: peerTicket(c.ticket), Origin: peerOrigin(m.origin(id, c.seq)),
 			})
 		}
 	}
@@ -129,6 +127,19 @@ func (m *Machine) appliedUpTo(in Applied) {
 		m.lead.appliedUpTo(in.Zxid)
 	}
 	m.stepCore(zab.Applied{Zxid: in.Zxid})
+}
+
+// origin names a request, or an attach, of this server's clients.
+func (m *Machine) origin(conn uint32, seq uint64) znode.Origin {
+	return znode.Origin{Server: uint64(m.boot.Zab.Self), Instance: uint64(m.boot.Process), Conn: conn, Seq: seq}
+}
+
+func peerOrigin(o znode.Origin) peer.Origin {
+	return peer.Origin{Server: zab.ServerID(o.Server), Instance: zab.ID(o.Instance), Conn: o.Conn, Seq: o.Seq}
+}
+
+func nodeOrigin(o peer.Origin) znode.Origin {
+	return znode.Origin{Server: uint64(o.Server), Instance: uint64(o.Instance), Conn: o.Conn, Seq: o.Seq}
 }
 
 func peerTicket(t znode.Ticket) peer.Ticket {

@@ -86,10 +86,7 @@ func DecodeForwards(msgs []peer.Message) error {
 		if err != nil {
 			return err
 		}
-		req.Ticket = nodeTicket(f.Ticket)
-		req.Origin = znode.Origin{
-			Server: uint64(f.Origin.Server), Instance: uint64(f.Origin.Instance), Conn: f.Origin.Conn, Seq: f.Origin.Seq,
-		}
+		req.Ticket, req.Origin = nodeTicket(f.Ticket), nodeOrigin(f.Origin)
 		msgs[i] = &Forwarded{Request: req}
 	}
 	return nil

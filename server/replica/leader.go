@@ -63,9 +63,7 @@ func (m *Machine) leadAll() {
 			l.unsureOwn = append(l.unsureOwn, in.Seq)
 			return
 		}
-		ok, timeout, t := l.revalidate(znode.Origin{
-			Server: uint64(m.boot.Zab.Self), Instance: uint64(m.boot.Process), Conn: in.Conn, Seq: in.Seq,
-		}, in.Session, in.Password, in.Timeout, in.Again)
+		ok, timeout, t := l.revalidate(m.origin(in.Conn, in.Seq), in.Session, in.Password, in.Timeout, in.Again)
 		m.attached(in, ok, timeout, t)
 	})
 	m.takeParked(l.open, func(r *znode.Request) {
@@ -141,12 +139,7 @@ func (l *leadership) serve(x queued) {
 		if _, ok := l.take(x.req); ok {
 			l.taken[x.link] = x.req.Origin.Seq
 		} else {
-			m.eff.Send = append(m.eff.Send, Outbound{x.link, &peer.ForwardReject{
-				Origin: peer.Origin{
-					Server: zab.ServerID(x.req.Origin.Server), Instance: zab.ID(x.req.Origin.Instance),
-					Conn: x.req.Origin.Conn, Seq: x.req.Origin.Seq,
-				},
-			}})
+			m.eff.Send = append(m.eff.Send, Outbound{x.link, &peer.ForwardReject{Origin: peerOrigin(x.req.Origin)}})
 		}
 	case *zab.SyncRequest:
 		m.stepCore(zab.Received{Link: x.link, Msg: msg})
@@ -155,11 +148,7 @@ func (l *leadership) serve(x queued) {
 			l.unsure = append(l.unsure, x)
 			return
 		}
-		o := znode.Origin{
-			Server: uint64(msg.Origin.Server), Instance: uint64(msg.Origin.Instance),
-			Conn: msg.Origin.Conn, Seq: msg.Origin.Seq,
-		}
-		ok, timeout, t := l.revalidate(o, msg.Session, msg.Password, msg.Timeout, msg.Again)
+		ok, timeout, t := l.revalidate(nodeOrigin(msg.Origin), msg.Session, msg.Password, msg.Timeout, msg.Again)
 		m.eff.Send = append(m.eff.Send, Outbound{x.link, &peer.RevalidateResult{
 			ID: msg.ID, Valid: ok, Timeout: timeout, Ticket: peerTicket(t),
 		}})
@@ -316,9 +305,7 @@ func (l *leadership) declared(link zab.Link, owners []peer.Owner) {
 			l.evict(s.server, o.Session, t)
 		}
 		s.Ticket, s.server, s.last = t, server, l.present()
-		s.owner = znode.Origin{
-			Server: uint64(o.Origin.Server), Instance: uint64(o.Origin.Instance), Conn: o.Origin.Conn, Seq: o.Origin.Seq,
-		}
+		s.owner = nodeOrigin(o.Origin)
 		if o.Timeout > 0 {
 			s.Timeout = o.Timeout
 		}

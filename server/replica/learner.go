@@ -26,7 +26,7 @@ func (m *Machine) forwardAll() {
 	m.takeAttaches(func(in Attach) {
 		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Revalidate{
 			ID: in.Seq, Session: in.Session, Password: in.Password, Timeout: in.Timeout, Again: in.Again,
-			Origin: peer.Origin{Server: m.boot.Zab.Self, Instance: m.boot.Process, Conn: in.Conn, Seq: in.Seq},
+			Origin: peerOrigin(m.origin(in.Conn, in.Seq)),
 		}})
 	})
 	m.takeParked(func() bool { return true }, func(r *znode.Request) {
@@ -41,10 +41,7 @@ func (m *Machine) forwardAll() {
 		at := len(m.arena)
 		m.arena = znode.AppendRequest(m.arena, r)
 		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Forward{
-			Origin: peer.Origin{
-				Server: zab.ServerID(r.Origin.Server), Instance: zab.ID(r.Origin.Instance),
-				Conn: r.Origin.Conn, Seq: r.Origin.Seq,
-			},
+			Origin:  peerOrigin(r.Origin),
 			Ticket:  peerTicket(r.Ticket),
 			Request: m.arena[at:len(m.arena):len(m.arena)],
 		}})

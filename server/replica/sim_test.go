@@ -588,27 +588,19 @@ func (s *simulation) send(x *simNode, o Outbound) {
 	if l == nil || l.inc != o.Link.Incarnation {
 		return
 	}
-	msg := o.Msg
-	switch m := msg.(type) {
-	case *peer.Forward:
-		r, err := znode.DecodeRequest(m.Request)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		r.Ticket = nodeTicket(m.Ticket)
-		r.Origin = znode.Origin{
-			Server: uint64(m.Origin.Server), Instance: uint64(m.Origin.Instance), Conn: m.Origin.Conn, Seq: m.Origin.Seq,
-		}
-		msg = &Forwarded{Request: r}
-	case *zab.Append:
+	msgs := []peer.Message{o.Msg}
+	if err := DecodeForwards(msgs); err != nil {
+		s.t.Fatal(err)
+	}
+	if m, ok := o.Msg.(*zab.Append); ok {
 		c := *m
 		c.Entries = nil
 		for _, e := range m.Entries {
 			c.Entries = append(c.Entries, zab.Entry{Zxid: e.Zxid, Data: e.Data})
 		}
-		msg = &c
+		msgs[0] = &c
 	}
-	l.msgs[int(o.Link.Peer)] = append(l.msgs[int(o.Link.Peer)], msg)
+	l.msgs[int(o.Link.Peer)] = append(l.msgs[int(o.Link.Peer)], msgs...)
 }
 
 func (s *simulation) snapshot(x *simNode, ev zab.Event) {

@@ -233,7 +233,7 @@ func (s *server) touched(ts []peer.Touch, heard []int64) {
 		return
 	}
 	for i, t := range ts {
-		s.w.chk.Touched(s.i, t.Session, s.active()-(s.w.now-heard[i])*s.rate/1000/ms, 0)
+		s.w.chk.Touched(s.i, t.Session, s.active()-(s.w.now-heard[i])*s.rate/1000/ms, int64(t.Timeout))
 	}
 }
 

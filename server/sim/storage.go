@@ -36,7 +36,10 @@ func (s *server) issue(op *zab.PersistOp, gen uint64) {
 		if t, ok := e.Value.(*znode.Txn); ok { // made here
 			o := observed(&zab.PersistOp{Append: op.Append[i : i+1]})
 			w.chk.Proposed(s.i, uint64(e.Zxid), o.Append[0].Hash)
-			if t.Type == znode.OpCloseSession && t.Origin.Seq == 0 {
+			switch {
+			case t.Type == znode.OpCreateSession:
+				w.chk.Touched(s.i, t.Session, s.active(), int64(t.Timeout))
+			case t.Type == znode.OpCloseSession && t.Origin.Seq == 0:
 				w.chk.Expires(s.i, t.Session, s.active(), w.now/ms)
 				w.cover.hit("expiry")
 			}

@@ -110,8 +110,8 @@ func continues(prev, z uint64) bool {
 	return epochOf(z) == epochOf(prev) && z == prev+1 || epochOf(z) > epochOf(prev) && uint32(z) == 1
 }
 
-// quorum reports whether the voters that has names are one.
-func (c *Checker) quorum(has func(int) bool) bool {
+// Quorum reports whether the voters that has names are one.
+func (c *Checker) Quorum(has func(int) bool) bool {
 	grouped := false
 	for _, m := range c.members {
 		grouped = grouped || !m.Observer && m.Group != 0
@@ -146,9 +146,6 @@ func (c *Checker) quorum(has func(int) bool) bool {
 	}
 	return 2*n > len(all)
 }
-
-// Quorum reports whether the voters that has names are a quorum.
-func (c *Checker) Quorum(has func(int) bool) bool { return c.quorum(has) }
 
 // last is the newest committed transaction.
 func (c *Checker) last() *txn {

@@ -26,7 +26,7 @@ type session struct {
 	answered int64 // when the youngest of its requests was read that has been answered
 }
 
-// Op is what a request asks.
+// OpKind is what a request asks.
 type OpKind uint8
 
 // Kinds of requests.
@@ -40,7 +40,6 @@ const (
 	AddWatch
 	SetWatches
 	RemoveWatches
-	Other // read without a check
 )
 
 // request is one that is not answered.
@@ -78,11 +77,8 @@ type Reply struct {
 	Node *Node // of a read that succeeded
 }
 
-// codes that the checks know.
-const (
-	codeNoNode  = -101
-	codeExpired = -112
-)
+// codeNoNode is the one code by which a read may be refused.
+const codeNoNode = -101
 
 // Opened: a client has opened a connection. It gives the number by which the others name it.
 func (c *Checker) Opened(client, ordinal int) int {
@@ -146,12 +142,18 @@ func (c *Checker) Replied(k int, p *Reply) {
 	}
 	c.see(x, s, p.Zxid)
 	switch r.kind {
+	case Sync, Ping, AddWatch, SetWatches:
+		if p.Code != 0 {
+			c.fail("I7", "client %d: request %d, which cannot be refused, answered with code %d", x.client, p.Xid, p.Code)
+			return
+		}
+	}
+	switch r.kind {
 	case Write:
 		c.wroteAck(x, &r, p)
-		return
 	case Sync:
 		s.synced = max(s.synced, x.ordinal)
-		if p.Code == 0 && p.Zxid < r.floor {
+		if p.Zxid < r.floor {
 			c.fail("C3", "client %d: sync %d answered at %s; %s had been shown before it was sent", x.client, p.Xid, Zx(p.Zxid), Zx(r.floor))
 		}
 	case GetData, Exists, GetChildren:

@@ -15,7 +15,7 @@ func (c *Checker) LeaderBegan(s int, now int64, sessions map[int64]int64) {
 	}
 }
 
-// Touched: a leader has heard of a sign of life of a session, which was at that time of its clock.
+// Touched: a leader has made a session, or heard of a sign of life of one, which was at that time of its clock.
 func (c *Checker) Touched(s int, id, now, timeout int64) {
 	t := c.leaderSeen[id]
 	if t == nil || t.leader != s {
@@ -23,9 +23,6 @@ func (c *Checker) Touched(s int, id, now, timeout int64) {
 		c.leaderSeen[id] = t
 	}
 	t.at = max(t.at, now)
-	if timeout > 0 {
-		t.timeout = timeout
-	}
 }
 
 // expirySlack is what the leader's loop and clock may be behind, in ms.

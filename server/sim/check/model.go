@@ -194,7 +194,11 @@ func (c *Checker) shows(r *request, z uint64, exists bool, n *Node) {
 		c.fail("I8", "read of %s at %s says exists=%v, history says %v", r.path, Zx(z), exists, there)
 		return
 	}
-	if !exists || n == nil {
+	if !exists {
+		return
+	}
+	if n == nil {
+		c.fail("I8", "read of %s at %s says nothing", r.path, Zx(z))
 		return
 	}
 	w := v.Node

@@ -34,10 +34,8 @@ func (c *Checker) Established(s int, epoch uint32) {
 // complete checks that a leader's history has everything that was ever committed (Z8, Z9).
 func (c *Checker) complete(s int, epoch uint32) {
 	last := c.last()
-	if epochOf(last.zxid) >= epoch {
-		if epochOf(last.zxid) > epoch {
-			return // an old leader, found out late
-		}
+	if epochOf(last.zxid) > epoch {
+		return // an old leader, found out late
 	}
 	im := &c.servers[s].issued
 	if chain, ok := im.chain(last.zxid); !ok || chain != last.chain {
@@ -71,7 +69,7 @@ func (c *Checker) Delivers(s int, z uint64) {
 			last = c.last()
 		}
 	}
-	if !c.quorum(func(i int) bool {
+	if !c.Quorum(func(i int) bool {
 		x := &c.servers[i]
 		got, ok := x.durable.chain(z)
 		was, had := x.lost.chain(z)
