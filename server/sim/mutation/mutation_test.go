@@ -77,3 +77,25 @@ func TestOverlay(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// A page's table takes one row over, keeps the others, and says what has not been run.
+func TestInto(t *testing.T) {
+	all := []Mutation{{Name: "a", Rule: "R1", What: "no gate", By: []string{"explorer", "simulator"}}, {Name: "b", Rule: "R2", What: "no | epoch", By: []string{"simulator"}}}
+	page := []byte("before\n" + tableBegins + tableEnds + "behind\n")
+	for i, r := range []Row{{"simulator", "I1: a|b", "3 seeds", "today"}, {"simulator", Survived, "9", "today"}, {"simulator", "I2", "1 seeds", "later"}} {
+		var err error
+		if page, err = Into(page, all, []string{"a", "b", "a"}[i], r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "before\n" + tableBegins + TableHead +
+		"| R1: no gate (`a`) | explorer | not run | | |\n" +
+		"| R1: no gate (`a`) | simulator | I2 | 1 seeds | later |\n" +
+		"| R2: no | epoch (`b`) | simulator | **not found** | 9 | today |\n" + tableEnds + "behind\n"
+	if string(page) != want {
+		t.Errorf("%s\nwant %s", page, want)
+	}
+	if _, err := Into([]byte("nothing"), all, "a", Row{}); err == nil {
+		t.Error("a page without a place for the table was taken")
+	}
+}
