@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/zkserver/zkserver/internal/faultfs"
 	"github.com/zkserver/zkserver/zab"
 )
 
@@ -92,7 +93,7 @@ func (d *disk) fs(wrap func(vfs.FS) vfs.FS) vfs.FS {
 	if wrap != nil {
 		inner = wrap(inner)
 	}
-	return injected(inner, func(op errorfs.Op) error {
+	return faultfs.Wrap(inner, func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			d.tick()
 		}

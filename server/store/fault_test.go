@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/zkserver/zkserver/internal/faultfs"
 	"github.com/zkserver/zkserver/zab"
 )
 
@@ -21,7 +22,7 @@ type fault struct {
 }
 
 func (f *fault) fs(inner vfs.FS) vfs.FS {
-	return injected(inner, func(op errorfs.Op) error {
+	return faultfs.Wrap(inner, func(op errorfs.Op) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.on && f.match(op) {
@@ -32,35 +33,10 @@ func (f *fault) fs(inner vfs.FS) vfs.FS {
 	})
 }
 
-// injected is errorfs.Wrap that also reaches the files of recycled WALs.
-func injected(inner vfs.FS, inj errorfs.InjectorFunc) vfs.FS {
-	return injectedFS{FS: errorfs.Wrap(inner, inj), inj: inj}
-}
-
-type injectedFS struct {
-	vfs.FS
-	inj errorfs.InjectorFunc
-}
-
-func (i injectedFS) ReuseForWrite(oldName, newName string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := i.FS.ReuseForWrite(oldName, newName, c)
-	if err != nil {
-		return nil, err
-	}
-	return errorfs.WrapFile(f, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		op.Path = newName
-		return i.inj(op)
-	})), nil
-}
-
 func (f *fault) set(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.on = on
-}
-
-func isSync(op errorfs.Op) bool {
-	return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
 }
 
 // told collects what Options.Fatal hears.
@@ -86,7 +62,7 @@ func (t told) one(tt *testing.T) error {
 
 func TestFailedSyncIsFatal(t *testing.T) {
 	mem := vfs.NewCrashableMem()
-	f := &fault{match: func(op errorfs.Op) bool { return isSync(op) && strings.HasSuffix(op.Path, ".log") }}
+	f := &fault{match: func(op errorfs.Op) bool { return faultfs.IsSync(op) && strings.HasSuffix(op.Path, ".log") }}
 	o := testOptions(f.fs(mem))
 	heard := newTold()
 	o.Fatal = heard.fatal
