@@ -71,14 +71,11 @@ func (p *protected) create(ctx context.Context) (name string, st client.Stat, er
 // one, and a sync on that one is behind everything that came before: what is not seen then will never be there.
 func (p *protected) find(ctx context.Context) (name string, st client.Stat, found bool, err error) {
 	err = do(ctx, p.c, func() error {
-		parent := strings.TrimSuffix(p.dir, "/")
-		if parent == "" {
-			parent = "/"
-		}
-		if err := p.c.Sync(ctx, parent); err != nil {
+		dir := parent(p.dir + p.name)
+		if err := p.c.Sync(ctx, dir); err != nil {
 			return err
 		}
-		names, _, err := p.c.Children(ctx, parent)
+		names, _, err := p.c.Children(ctx, dir)
 		if errors.Is(err, client.ErrNoNode) {
 			return nil
 		}
@@ -106,11 +103,65 @@ func (p *protected) abandon() {
 	}()
 }
 
-// remove deletes a node until it is gone, or the session is over.
+// remove deletes a node that nobody else makes again, until it is gone, or the session is over.
 func remove(ctx context.Context, c *client.Client, path string) error {
 	err := do(ctx, c, func() error { return c.Delete(ctx, path, client.AnyVersion) })
 	if errors.Is(err, client.ErrNoNode) || over(err) {
 		return nil
 	}
 	return err
+}
+
+// removeOwn is remove for a node whose name others use as well: it deletes the one that this session has made (its czxid
+// tells it, 0: any of this session's), and looks before every attempt.
+func removeOwn(ctx context.Context, c *client.Client, path string, czxid int64) error {
+	err := do(ctx, c, func() error {
+		if err := c.Sync(ctx, path); err != nil {
+			return err
+		}
+		st, there, err := c.Exists(ctx, path)
+		if err != nil || !there || st.EphemeralOwner != c.Session().ID || czxid != 0 && st.Czxid != czxid {
+			return err
+		}
+		return c.Delete(ctx, path, client.AnyVersion)
+	})
+	if errors.Is(err, client.ErrNoNode) || over(err) {
+		return nil
+	}
+	return err
+}
+
+// parent is the path above, "/" for what is below the root.
+func parent(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		return path[:i]
+	}
+	return "/"
+}
+
+// under is the path of a name in a directory.
+func under(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}
+
+// ensure makes a persistent node unless it is there, and what is above it.
+func ensure(ctx context.Context, c *client.Client, path string, data []byte, acl []client.ACL) error {
+	for {
+		err := do(ctx, c, func() error {
+			_, err := c.Create(ctx, path, data, client.Persistent, acl...)
+			return err
+		})
+		if errors.Is(err, client.ErrNoNode) {
+			if err = makeDir(ctx, c, parent(path), acl); err == nil {
+				continue
+			}
+		}
+		if errors.Is(err, client.ErrNodeExists) {
+			return nil
+		}
+		return err
+	}
 }

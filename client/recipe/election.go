@@ -33,13 +33,13 @@ func first(line []place, me int) (wait string, admitted bool) {
 // place. Errors: what ended ctx, client.ErrSessionExpired, ErrGone, or those of client.Create; when it fails its node is
 // removed, if need be in the background.
 func (e *Election) Campaign(ctx context.Context) (*Hold, error) {
-	return take(ctx, e.c, e.path, "latch-", e.o, first, false, nil)
+	return take(ctx, e.c, e.path, "latch-", e.o, first, false, nil, nil)
 }
 
-// Participant is one that takes part in an election.
+// Participant is one that takes part in an election, or stands in a lock's line.
 type Participant struct {
-	ID      string // its Options.ID
-	Token   int64  // its fencing token, once it leads
+	ID      string // its Options.ID; "__REVOKE__" once it was asked to make way (Revoke)
+	Token   int64  // its fencing token, once it leads or holds
 	Session int64  // the session that it lives as long as
 	Path    string // its node
 }
@@ -47,7 +47,12 @@ type Participant struct {
 // Participants lists those who take part, the leader first, each as it was when it was read. Errors: those of client.Get
 // but ErrNoNode, with client.ErrConnectionLoss when the connection breaks meanwhile.
 func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
-	names, _, err := e.c.Children(ctx, e.path)
+	return participants(ctx, e.c, e.path)
+}
+
+// participants reads a line.
+func participants(ctx context.Context, c *client.Client, dir string) ([]Participant, error) {
+	names, _, err := c.Children(ctx, dir)
 	if errors.Is(err, client.ErrNoNode) {
 		return nil, nil
 	}
@@ -56,20 +61,21 @@ func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	}
 	var all []Participant
 	for _, p := range line(names) {
-		data, st, err := e.c.Get(ctx, e.path+"/"+p.name)
+		path := dir + "/" + p.name
+		data, st, err := c.Get(ctx, path)
 		if errors.Is(err, client.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, e.participant(p, data, st))
+		all = append(all, participant(path, data, st))
 	}
 	return all, nil
 }
 
-func (e *Election) participant(p place, data []byte, st client.Stat) Participant {
-	return Participant{ID: string(data), Token: st.Czxid, Session: st.EphemeralOwner, Path: e.path + "/" + p.name}
+func participant(path string, data []byte, st client.Stat) Participant {
+	return Participant{ID: string(data), Token: st.Czxid, Session: st.EphemeralOwner, Path: path}
 }
 
 // Leader tells who leads, if anybody does: whoever is first. It may not have noticed yet, or have given up for a broken
@@ -141,9 +147,10 @@ func (e *Election) look(ctx context.Context) (leader Participant, w *client.Watc
 			return Participant{}, w, nil
 		}
 		w.Stop()
-		data, st, w, err := e.c.GetW(ctx, e.path+"/"+all[0].name)
+		path := e.path + "/" + all[0].name
+		data, st, w, err := e.c.GetW(ctx, path)
 		if !errors.Is(err, client.ErrNoNode) {
-			return e.participant(all[0], data, st), w, err
+			return participant(path, data, st), w, err
 		}
 	}
 }

@@ -248,3 +248,45 @@ func ExampleCreate() {
 	fmt.Println(len(names), path == "/jobs/"+names[0], s.LostReplies(), err)
 	// Output: 1 true 1 <nil>
 }
+
+// Locks two paths together.
+func ExampleMultiLock() {
+	ctx := context.Background()
+	c, end := session(ctx)
+	defer end()
+	h, err := recipe.NewMultiLock(c, []string{"/accounts/9", "/accounts/7"}, recipe.Options{}).Lock(ctx)
+	if err != nil {
+		log.Println(err)
+		return
+	}
+	_, err = recipe.NewMutex(c, "/accounts/7", recipe.Options{}).TryLock(ctx)
+	fmt.Println(len(h.Tokens()), errors.Is(err, recipe.ErrBusy))
+	fmt.Println(h.Release(ctx))
+	// Output:
+	// 2 true
+	// <nil>
+}
+
+// Asks the holder of a lock to make way.
+func ExampleRevoke() {
+	ctx := context.Background()
+	c, end := session(ctx)
+	defer end()
+	m := recipe.NewMutex(c, "/report", recipe.Options{ID: "host-1"})
+	h, err := m.Lock(ctx)
+	if err != nil {
+		log.Println(err)
+		return
+	}
+	line, err := m.Participants(ctx) // the holder first
+	if err != nil {
+		log.Println(err)
+		return
+	}
+	fmt.Println(line[0].ID, "holds:", recipe.Revoke(ctx, c, line[0].Path))
+	<-h.Revoked() // between two pieces of work
+	fmt.Println("makes way:", h.Release(ctx))
+	// Output:
+	// host-1 holds: <nil>
+	// makes way: <nil>
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/zkserver/zkserver/client"
@@ -45,12 +46,17 @@ func (h *Hold) Fence(ctx context.Context, epoch string) (*Fence, error) {
 					return nil
 				}
 			}
-			results, err := f.c.Multi(ctx, client.CheckOp{Path: h.Path(), Version: client.AnyVersion}, write)
+			ops := []client.Op{write}
+			for own := h; own != nil; own = own.under {
+				ops = append(ops, client.CheckOp{Path: own.Path(), Version: client.AnyVersion})
+			}
+			slices.Reverse(ops)
+			results, err := f.c.Multi(ctx, ops...)
 			switch {
 			case err == nil:
-				f.version = results[1].Stat.Version
+				f.version = results[len(results)-1].Stat.Version
 				return nil
-			case len(results) == 2 && results[0].Code == client.ErrNoNode:
+			case missing(results):
 				return ErrGone
 			case !errors.Is(err, client.ErrBadVersion) && !errors.Is(err, client.ErrNodeExists):
 				return err
@@ -61,6 +67,16 @@ func (h *Hold) Fence(ctx context.Context, epoch string) (*Fence, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// missing reports whether a check in front of the last operation has found its node gone.
+func missing(results []client.OpResult) bool {
+	for _, r := range results[:max(0, len(results)-1)] {
+		if r.Code == client.ErrNoNode {
+			return true
+		}
+	}
+	return false
 }
 
 // Check is the operation that fails once a later holder has taken over, for a multi of one's own.

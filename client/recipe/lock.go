@@ -39,15 +39,20 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.lock(ctx, fa
 // TryLock is Lock without waiting for others: ErrBusy.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.lock(ctx, true) }
 
+// Participants lists the holder, then those who wait, of any client. Errors as of Election.Participants.
+func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
+	return participants(ctx, m.c, m.path)
+}
+
 func (m *Mutex) lock(ctx context.Context, once bool) (*Hold, error) {
 	if !m.o.Reentrant {
-		return take(ctx, m.c, m.path, label, m.o, first, once, nil)
+		return take(ctx, m.c, m.path, label, m.o, first, once, nil, nil)
 	}
 	key := owned{m.c, m.path}
 	if h, ok := ctx.Value(key).(*Hold); ok && h.enter() {
 		return h, nil
 	}
-	return take(ctx, m.c, m.path, label, m.o, first, once, key)
+	return take(ctx, m.c, m.path, label, m.o, first, once, key, nil)
 }
 
 // RWMutex is a lock of a path that many readers, or one writer, hold at a time. A reader waits for the writers that came
@@ -66,22 +71,28 @@ func NewRWMutex(c *client.Client, path string, o Options) *RWMutex {
 
 // Lock waits for the lock as a writer. Errors as of Mutex.Lock.
 func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) {
-	return take(ctx, m.c, m.path, "__WRIT__", m.o, first, false, nil)
+	return take(ctx, m.c, m.path, "__WRIT__", m.o, first, false, nil, nil)
 }
 
 // RLock waits for the lock as a reader. Errors as of Mutex.Lock.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
-	return take(ctx, m.c, m.path, "__READ__", m.o, noWriter, false, nil)
+	return take(ctx, m.c, m.path, "__READ__", m.o, noWriter, false, nil, nil)
 }
 
 // TryLock is Lock without waiting for others: ErrBusy.
 func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
-	return take(ctx, m.c, m.path, "__WRIT__", m.o, first, true, nil)
+	return take(ctx, m.c, m.path, "__WRIT__", m.o, first, true, nil, nil)
 }
 
 // TryRLock is RLock without waiting for others: ErrBusy.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
-	return take(ctx, m.c, m.path, "__READ__", m.o, noWriter, true, nil)
+	return take(ctx, m.c, m.path, "__READ__", m.o, noWriter, true, nil, nil)
+}
+
+// Participants lists those who hold and wait, in the order in which they came; which is which the names of their nodes
+// say: "__READ__" or "__WRIT__". Errors as of Election.Participants.
+func (m *RWMutex) Participants(ctx context.Context) ([]Participant, error) {
+	return participants(ctx, m.c, m.path)
 }
 
 // noWriter admits a reader: it waits for the last writer before it. What is not a reader by name is a writer.
@@ -110,12 +121,12 @@ func NewSemaphore(c *client.Client, path string, max int, o Options) *Semaphore 
 
 // Acquire waits for one of the places. All that wait look again whenever somebody comes or goes. Errors as of Mutex.Lock.
 func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) {
-	return take(ctx, s.c, s.path, "lease-", s.o, s.among, false, nil)
+	return take(ctx, s.c, s.path, "lease-", s.o, s.among, false, nil, nil)
 }
 
 // TryAcquire is Acquire without waiting for others: ErrBusy.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) {
-	return take(ctx, s.c, s.path, "lease-", s.o, s.among, true, nil)
+	return take(ctx, s.c, s.path, "lease-", s.o, s.among, true, nil, nil)
 }
 
 func (s *Semaphore) among(_ []place, me int) (wait string, admitted bool) { return herd, me < s.max }

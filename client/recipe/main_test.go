@@ -165,5 +165,8 @@ func recipes(o Options) map[string]func(context.Context, *client.Client) (*Hold,
 		"/semaphore": func(ctx context.Context, c *client.Client) (*Hold, error) {
 			return NewSemaphore(c, "/semaphore", 1, o).Acquire(ctx)
 		},
+		"/a/multi": func(ctx context.Context, c *client.Client) (*Hold, error) {
+			return NewMultiLock(c, []string{"/multi", "/a/multi"}, o).Lock(ctx)
+		},
 	}
 }

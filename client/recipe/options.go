@@ -17,8 +17,8 @@ type Options struct {
 	// ACL of the nodes that are made, parents included. Default client.OpenACL.
 	ACL []client.ACL
 
-	// Reentrant, of a Mutex, lets whoever holds it lock it again: Lock with the context of the Hold, or one derived from
-	// it, returns at once. Default: it waits for itself until its context ends.
+	// Reentrant, of a Mutex or a MultiLock, lets whoever holds it lock it again: Lock with the context of the Hold, or one
+	// derived from it, returns at once. Default: it waits for itself until its context ends.
 	Reentrant bool
 }
 

@@ -148,16 +148,16 @@ func (s *seat) leave() <-chan struct{} {
 	return done
 }
 
-// take makes a seat, waits, and turns it into a Hold, which its context knows by the key unless that is nil. With once
-// it does not wait: ErrBusy, when the node is removed again.
-func take(ctx context.Context, c *client.Client, dir, label string, o Options, r rule, once bool, key any) (*Hold, error) {
+// take makes a seat, waits, and turns it into a Hold, which its context knows by the key unless that is nil, above another
+// one if that is not nil. With once it does not wait: ErrBusy, when the node is removed again.
+func take(ctx context.Context, c *client.Client, dir, label string, o Options, r rule, once bool, key any, under *Hold) (*Hold, error) {
 	s, err := sit(ctx, c, dir, label, o)
 	if err != nil {
 		return nil, err
 	}
 	var h *Hold
 	if err = s.wait(ctx, r, once); err == nil {
-		h, err = s.hold(ctx, key)
+		h, err = s.hold(ctx, key, under)
 	}
 	if err != nil {
 		left := s.leave()
