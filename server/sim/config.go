@@ -40,6 +40,7 @@ type Config struct {
 	paths   int
 
 	storm  int64 // how long faults go on
+	length int64 // of the run at least
 	faults []fault
 }
 
@@ -60,6 +61,8 @@ type fault struct {
 	index int
 
 	leader bool // it strikes whoever leads then, if anybody does
+
+	do func() // a step of a test's script, instead of a kind
 }
 
 type faultKind uint8
@@ -88,13 +91,16 @@ const (
 	fClientPause
 	fSplit
 	fFlap
+	fStall
+	fBehind
+	fLoop
 	faultKinds
 )
 
 var faultNames = [...]string{
 	"crash", "power loss", "pause", "cut", "one-way", "isolate", "slow disk", "stuck disk", "bad disk", "slow link", "slow apply",
 	"clock jump", "clock rate", "leave", "rolling restart", "wipe", "damaged state", "log cut", "snapshot cut", "client cut",
-	"client pause", "split", "flap",
+	"client pause", "split", "flap", "stall", "left behind", "crash loop",
 }
 
 func (f *fault) String() string {
@@ -105,7 +111,8 @@ func (f *fault) String() string {
 var weights = [faultKinds]int{
 	fCrash: 14, fPower: 10, fPause: 10, fCut: 14, fOneWay: 8, fIsolate: 8, fSlowDisk: 6, fStuckDisk: 4, fBadDisk: 3, fSlowLink: 5,
 	fSlowApply: 5, fJump: 2, fRate: 1, fLeave: 8, fRolling: 2, fWipe: 4, fDamage: 3, fCutLog: 8, fSnapCut: 4, fClientCut: 12,
-	fClientPause: 6, fSplit: 5, fFlap: 4,
+	fClientPause: 6, fSplit: 5, fFlap: 4, fStall: 5, fBehind: 6,
+	fLoop: 5,
 }
 
 // NewConfig draws a run.
@@ -117,7 +124,7 @@ func NewConfig(seed uint64) *Config {
 	c.clients = 3 + r.n(3)
 	c.think = [2]int64{50 * ms, r.between(500, 1300) * ms}
 	c.paths = 3 + r.n(5)
-	c.storm = 46 * s1
+	c.storm, c.length = 46*s1, 59*s1
 	c.keep = []int{3, 20, 100, 1000}[r.n(4)]
 	c.flushed = r.between(100, 5000) * ms
 	c.chunk = 1 + r.n(12)

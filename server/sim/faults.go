@@ -10,6 +10,10 @@ func (w *World) strike(f *fault) {
 	if w.healed != 0 {
 		return
 	}
+	if f.do != nil {
+		f.do()
+		return
+	}
 	f.dur = min(f.dur, w.cfg.storm-w.now)
 	if f.leader {
 		f.strikeLeader(w)
@@ -111,6 +115,18 @@ func (w *World) strike(f *fault) {
 				p.block(1, f.dur)
 			}
 		}
+	case fStall: // disks that stand on the same storage
+		for _, o := range w.servers {
+			if f.dice>>o.i&1 != 0 || o == s {
+				o.stuck = max(o.stuck, w.now+min(f.dur, 2*s1))
+			}
+		}
+	case fBehind:
+		w.leaveBehind(s, f)
+	case fLoop:
+		s.ends = 2 + f.dice%3
+		s.crash(crashProcess, name)
+		w.bootIn(s, w.rnd.delay(5*ms, 300*ms))
 	case fFlap:
 		if len(w.servers) > 1 {
 			at := w.now
@@ -119,6 +135,35 @@ func (w *World) strike(f *fault) {
 				w.faults = append(w.faults, fault{kind: fCut, a: f.a, b: f.b, index: f.index})
 				w.agenda.push(event{at: at, kind: evFault, a: int32(len(w.faults) - 1)})
 			}
+		}
+	}
+}
+
+// leaveBehind cuts a server off for less than its clients notice, while the others go on and cut their logs: it needs a
+// snapshot with its connections open.
+func (w *World) leaveBehind(s *server, f *fault) {
+	if len(w.servers) == 1 {
+		return
+	}
+	dur := f.dur%(w.cfg.minSession*ms/3) + 20*ms
+	for _, o := range w.servers {
+		if o == s {
+			continue
+		}
+		p := w.pair(s.i, o.i)
+		p.breakLink(-1)
+		p.block(0, dur)
+		p.block(1, dur)
+	}
+	w.at(dur/2, event{kind: evCutLogs, a: int32(s.i)})
+	w.at(dur, event{kind: evCutLogs, a: int32(s.i)})
+}
+
+// cutLogs lets all but one server drop what of their logs their state covers, whoever may need it.
+func (w *World) cutLogs(but int) {
+	for _, s := range w.servers {
+		if s.i != but {
+			s.cutNow, s.flushAt = true, 0
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (w *World) heal() {
 		}
 	}
 	for _, s := range w.servers {
-		s.doom = nil
+		s.doom, s.ends, s.frail = nil, 0, 0
 		s.stuck, s.slowEnd, s.applySlow, s.badDisk = 0, 0, 0, false
 		s.revive()
 	}
@@ -81,7 +81,7 @@ func (w *World) probe() {
 				return
 			}
 		}
-		if w.now < 59*s1 || w.chk.Answers < minOps && w.lim.Ops == 0 && w.lim.Clients == 0 {
+		if w.now < w.cfg.length || w.chk.Answers < minOps && w.lim.Ops == 0 && w.lim.Clients == 0 {
 			again()
 			return
 		}

@@ -62,15 +62,18 @@ type Result struct {
 }
 
 // Run makes a run. trace, unless nil, is told what happens.
-func Run(seed uint64, lim Limits, trace io.Writer) (res Result) {
-	w := newWorld(seed, lim, trace)
+func Run(seed uint64, lim Limits, trace io.Writer) Result {
+	return newWorld(NewConfig(seed), lim, trace).run()
+}
+
+func (w *World) run() (res Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.fail("panic", "%v at %s", p, frames(debug.Stack()))
 		}
 		w.stats.Simulated = time.Duration(w.now)
 		w.stats.Ops = w.chk.Answers
-		res = Result{Seed: seed, Fault: w.fault, Hash: w.hash, Cover: w.cover, Stats: w.stats}
+		res = Result{Seed: w.cfg.Seed, Fault: w.fault, Hash: w.hash, Cover: w.cover, Stats: w.stats}
 	}()
 	w.start()
 	for !w.done && w.fault == nil {
@@ -102,10 +105,9 @@ func frames(stack []byte) string {
 	return strings.Join(out[:min(len(out), 12)], " < ")
 }
 
-func newWorld(seed uint64, lim Limits, trace io.Writer) *World {
-	cfg := NewConfig(seed)
+func newWorld(cfg *Config, lim Limits, trace io.Writer) *World {
 	w := &World{
-		cfg: cfg, lim: lim, rnd: stream(seed, 2000, 0), trace: trace, process: 100, origins: map[uint64]int{}, heard: map[int64]int64{}, reported: map[*peer.Touches][]int64{}, cover: Coverage{},
+		cfg: cfg, lim: lim, rnd: stream(cfg.Seed, 2000, 0), trace: trace, process: 100, origins: map[uint64]int{}, heard: map[int64]int64{}, reported: map[*peer.Touches][]int64{}, cover: Coverage{},
 	}
 	ms := make([]check.Member, len(cfg.members))
 	for i, m := range cfg.members {
@@ -206,6 +208,8 @@ func (w *World) step() {
 		w.connEvent(e)
 	case evFault:
 		w.strike(&w.faults[e.a])
+	case evCutLogs:
+		w.cutLogs(int(e.a))
 	case evHeal:
 		w.heal()
 	case evProbe:
