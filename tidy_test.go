@@ -56,9 +56,11 @@ var arrows = map[string][]string{
 	"client/recipe": {"client"},
 	"client/zktest": {"client", "proto/jute", "proto/zk/v1", "server", "server/config"}, // for users' tests
 	"cmd/zkserver":  {"server", "server/config"},
-	"cmd/zkcli":     {"client"},
+	"cmd/zkcli":     {"client", "client/recipe"},
 
+	"server/hostile":         {"client", "internal/faultfs", "server", "server/config", "server/hostile/history"},
 	"server/hostile/history": {},
+	"server/hostile/run":     {"server/hostile"},
 
 	"internal/testport": {}, // for tests
 	"internal/faultfs":  {}, // for tests

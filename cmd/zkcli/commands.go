@@ -10,9 +10,11 @@ type command struct {
 	name, usage, summary string
 	options              []option
 	example              string // of a command that zkCli has not
+	more                 string // what there is to say besides
 	min, max             int    // arguments
 	long                 bool   // Ctrl-C ends the command, which then says how far it came
 	endless              bool   // it may be silent for as long as it likes
+	signals              bool   // it sees to them itself
 	run                  func(ctx context.Context, s *session, in *invocation) error
 }
 
@@ -28,6 +30,12 @@ func commands() []*command {
 	dry := option{name: "dry-run", help: "Change nothing, print what would be"}
 	force := option{name: "f", help: "Nodes that exist are made equal, not refused"}
 	depth := option{name: "d", arg: "depth", help: "No deeper than this"}
+	parents := option{name: "p", help: "Make what is missing above it, open to everybody"}
+	holder := []option{
+		{name: "w", arg: "ms", help: "Wait so long at most, default without end; exit code 123 then"},
+		{name: "id", arg: "text", help: "Who takes part, to people; default host and process"},
+		{name: "grace", arg: "ms", help: "From SIGTERM to SIGKILL when it is lost, default a quarter of -timeout"},
+	}
 	return []*command{
 		{
 			name: "addWatch", usage: "[-m mode] path", summary: "watch a node or a tree, for good", min: 1, max: 1, run: addWatch,
@@ -36,6 +44,18 @@ func commands() []*command {
 		{
 			name: "addauth", usage: "scheme auth", summary: "add credentials to the session",
 			min: 2, max: 2, run: addAuth,
+		},
+		{
+			name: "bench", usage: "[-n nodes] [-c clients] [-b bytes] [-t ms] [path]", summary: "measure the ensemble; what it makes is removed", max: 1, run: bench, long: true, endless: true,
+			example: "zkcli bench -n 5000 -c 20",
+			options: []option{
+				{name: "n", arg: "nodes", help: "How many, default 2000"},
+				{name: "c", arg: "clients", help: "At a time, each with a session of its own, default 8"},
+				{name: "b", arg: "bytes", help: "Of data in each node, default 100"},
+				{name: "t", arg: "ms", help: "For each kind of operation at most, default 5000"},
+			},
+			more: "The nodes are ephemeral, in a container below path (default /): the server removes them even if zkcli is killed.\n" +
+				"Each client waits for every answer: rates are of so many clients, not the most that the ensemble can do.",
 		},
 		{name: "close", summary: "end the session", run: closeSession},
 		{
@@ -46,20 +66,20 @@ func commands() []*command {
 			name: "completion", usage: "bash|zsh|fish", summary: "print a script that completes commands", min: 1, max: 1, run: completion,
 			example: "source <(zkcli completion bash)",
 		},
-		{name: "connect", usage: "host:port", summary: "begin a new session", max: 1, run: connect},
+		{name: "connect", usage: "host:port|@NAME", summary: "begin a new session", max: 1, run: connect},
 		{
-			name: "cp", usage: "[-r] [-f] [--dry-run] path path", summary: "copy a node or a tree, with ACLs", min: 2, max: 2, run: copyNodes, long: true,
+			name: "cp", usage: "[-r] [-f] [-p] [--dry-run] from to", summary: "copy a node or a tree, with ACLs", min: 2, max: 2, run: copyNodes, long: true,
 			example: "zkcli cp -r /app /app-before",
-			options: []option{{name: "r", help: "With all below"}, force, dry},
+			options: []option{{name: "r", help: "With all below"}, force, parents, dry},
 		},
 		{
-			name: "create", usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", summary: "create a node", min: 1, max: 3, run: create,
+			name: "create", usage: "[-s] [-e] [-c] [-t ttl] [-p] path [data] [acl]", summary: "create a node", min: 1, max: 3, run: create,
 			options: []option{
 				{name: "s", help: "Append a sequence number"},
 				{name: "e", help: "Ephemeral: ends with the session"},
 				{name: "c", help: "Container: removed some time after its last child"},
 				{name: "t", arg: "ttl", help: "Removed when unchanged and childless for so many ms"},
-				file,
+				parents, file,
 			},
 		},
 		{
@@ -80,13 +100,24 @@ func commands() []*command {
 			},
 		},
 		{
-			name: "diff", usage: "[--to host:port] path [path]", summary: "compare two trees", min: 1, max: 2, run: diff, long: true,
-			example: "zkcli diff --to other:2181 /app",
-			options: []option{{name: "to", arg: "host:port", help: "The second tree is another ensemble's"}},
+			name: "diff", usage: "[--to host:port|@NAME] path [path]", summary: "compare two trees, or those of two ensembles", min: 1, max: 2, run: diff, long: true,
+			example: "zkcli -server @test diff --to @prod /app",
+			options: []option{{name: "to", arg: "host:port|@NAME", help: "The second tree is another ensemble's"}},
+			more:    "Data and ACLs are compared. Exit code 1: they differ.",
 		},
 		{
 			name: "du", usage: "[-d depth] path", summary: "add up bytes and nodes of trees", min: 1, max: 1, run: du, long: true,
 			example: "zkcli du -d 1 /", options: []option{depth},
+		},
+		{
+			name: "elect", usage: "[-w ms] [-id text] [-grace ms] path [-- command...]", summary: "run a command while leading; without one, list who takes part",
+			min: 1, max: noLimit, run: elect, endless: true, signals: true, options: holder,
+			example: "zkcli elect /election/backup -- ./backup.sh", more: heldHelp,
+		},
+		{
+			name: "ensembles", summary: "list the ensembles of the configuration file", run: listEnsembles, example: "zkcli -server @prod ls /",
+			more: "The file is $ZKCLI_CONFIG, or zkcli/ensembles in $XDG_CONFIG_HOME (default ~/.config). It may have:\n" + configExample + "\n" +
+				"@NAME stands wherever servers do: -server, $ZKCLI_SERVER, connect, diff --to. Flags win over the file.",
 		},
 		{name: "exit", summary: "as quit", max: noLimit, run: quit},
 		{
@@ -119,13 +150,32 @@ func commands() []*command {
 		{name: "help", usage: "[command]", summary: "list the commands, or explain one", max: 1, run: help},
 		{name: "history", summary: "list the last commands", run: history},
 		{
-			name: "import", usage: "[--file path] [-f] [--dry-run] path", summary: "make what export wrote", min: 1, max: 1, run: importNodes, long: true,
-			example: "zkcli import --file app.json /app-copy", options: []option{file, force, dry},
+			name: "import", usage: "[--file path] [-f] [-p] [--dry-run] path", summary: "make what export wrote", min: 1, max: 1, run: importNodes, long: true,
+			example: "zkcli import --file app.json /app-copy", options: []option{file, force, parents, dry},
+			more: "Without --file it reads standard input. Ephemeral nodes are left out. A tree whose ACLs shut you out takes -auth of who they let in.",
 		},
 		{name: "listquota", usage: "path", summary: "print a quota and what is used", min: 1, max: 1, run: listQuota},
 		{
+			name: "lock", usage: "[-n] [-s] [-w ms] [-id text] [-grace ms] path [-- command...]", summary: "run a command while holding a lock; without one, list who has it",
+			min: 1, max: noLimit, run: lock, endless: true, signals: true,
+			options: append([]option{
+				{name: "n", help: "Do not wait for others; exit code 123 then"},
+				{name: "s", help: "Shared with others that say -s"},
+			}, holder...),
+			example: "zkcli lock -n /locks/nightly -- ./nightly.sh", more: heldHelp,
+		},
+		{
 			name: "ls", usage: "[-s] [-w] [-R] path", summary: "list a node's children", min: 1, max: 2, run: ls,
 			options: []option{stat, watch, {name: "R", help: "All nodes below, one to a line"}},
+		},
+		{
+			name: "multi", usage: "[--file path]", summary: "do several writes in one transaction: all, or none", run: multi,
+			example: "printf 'check -v 3 /a\\nset /a new\\ndelete /b\\n' | zkcli multi", options: []option{file},
+			more: "Each line is create, set or delete with its options, or check [-v version] path, which only has to be true.",
+		},
+		{
+			name: "mv", usage: "from to", summary: "move a node or a tree, in one transaction", min: 2, max: 2, run: move, long: true,
+			example: "zkcli mv /app/old /app/new", more: "All of it is moved, or nothing; up to 1000 nodes.",
 		},
 		{name: "printwatches", usage: "on|off", summary: "whether events are printed", max: 1, run: printWatches},
 		{name: "quit", summary: "end the session and leave", max: noLimit, run: quit},
@@ -195,6 +245,12 @@ func commands() []*command {
 	}
 }
 
+// heldHelp is what there is to say of elect and lock.
+const heldHelp = `The command has its fencing token in $ZKCLI_TOKEN, a number larger than that of every holder before, and its node in $ZKCLI_NODE.
+It is ended when what it runs under is lost: two thirds of -timeout after the last answer of a server at the latest, before anybody
+else can have it. SIGTERM goes to the command and all that it has started, after the grace SIGKILL; the exit code is 124.
+Else the exit code is the command's own, 128 and the signal's number if a signal has ended it. Signals are passed on.`
+
 func commandNamed(name string) *command {
 	for _, c := range commands() {
 		if c.name == name {
@@ -211,19 +267,38 @@ func help(_ context.Context, s *session, in *invocation) error {
 			return unknownCommand{in.args[0]}
 		}
 		s.p.line("%s\n%s", c.usageText(), c.summary)
+		if c.more != "" {
+			s.p.line("%s", c.more)
+		}
 		if c.example != "" {
 			s.p.line("example: %s", c.example)
 		}
 		return nil
 	}
-	var b strings.Builder
-	b.WriteString(optionsHelp)
-	b.WriteString("\ncommands:\n")
+	s.p.line("%s\n%s", strings.TrimRight(optionsHelp, "\n"), s.p.paint(bold, "\ncommands of zkCli:"))
 	for _, c := range commands() {
-		use := "  " + strings.TrimRight(c.name+" "+c.usage, " ")
-		b.WriteString(use + strings.Repeat(" ", max(2, 46-len(use))) + c.summary + "\n")
+		if c.example == "" {
+			s.p.line("%s", c.helpLine())
+		}
 	}
-	b.WriteString("\nIn the shell '...' and \"...\" hold words with blanks, $'...' also \\n \\t \\0 \\xHH \\uHHHH, and -- ends the options.")
-	s.p.line("%s", b.String())
+	s.p.line("%s", s.p.paint(bold, "\nfurther commands, each with an example:"))
+	for _, c := range commands() {
+		if c.example != "" {
+			s.p.line("%s\n        %s", c.helpLine(), s.p.paint(blue, c.example))
+		}
+	}
+	s.p.line("\n\"zkcli help COMMAND\" explains a command and its options. In the shell '...' and \"...\" hold words with blanks,\n" +
+		"$'...' also \\n \\t \\0 \\xHH \\uHHHH, and -- ends the options.")
 	return nil
+}
+
+// summaryColumn is where the summaries stand in the list of commands.
+const summaryColumn = 48
+
+func (c *command) helpLine() string {
+	use := "  " + strings.TrimRight(c.name+" "+c.usage, " ")
+	if len(use)+2 > summaryColumn {
+		return use + "\n" + strings.Repeat(" ", summaryColumn) + c.summary
+	}
+	return use + strings.Repeat(" ", summaryColumn-len(use)) + c.summary
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime/debug"
 	"strconv"
-
-	"github.com/zkserver/zkserver/client"
 )
 
 func closeSession(_ context.Context, s *session, _ *invocation) error {
@@ -19,10 +17,11 @@ func closeSession(_ context.Context, s *session, _ *invocation) error {
 // connect begins a new session and waits for it, so that its exit code tells whether the server is there.
 func connect(ctx context.Context, s *session, in *invocation) error {
 	if len(in.args) == 1 {
-		if _, _, err := client.ParseConnect(in.args[0]); err != nil {
-			return usagef("%v", err)
+		to, err := s.o.to(in.args[0])
+		if err != nil {
+			return err
 		}
-		s.o.server = in.args[0]
+		s.o = to
 	}
 	_ = s.hangUp() // what the old server says is of no interest
 	s.closed = true

@@ -4,5 +4,5 @@
 // are exit codes by kind of error, a machine-readable output (-o json), data from files, credentials from flags and
 // environment, and help. What a command prints goes to standard output, what went wrong to standard error.
 //
-// To begin reading: run in main.go, then the table in commands.go. Of this project it imports package client only.
+// To begin reading: run in main.go, then the table in commands.go. Of this project it imports package client and, for elect and lock, client/recipe.
 package main

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/zkserver/zkserver/client"
 )
@@ -42,16 +44,52 @@ const (
 	exitBadVersion
 	exitNoAuth
 
+	exitNotHad      = 123 // of elect and lock, beside those of the command that they run
+	exitLost        = 124
+	exitNotRunnable = 126
+	exitNotFound    = 127
+	exitSignal      = 128 // and the signal's number
+
 	exitCompatUnknown = 127
 )
+
+// statusError is an end with an exit code of its own. What there is to say has been said.
+type statusError struct {
+	code int
+	why  string
+}
+
+func (e statusError) Error() string { return e.why }
+
+// interrupted is a command that was ended by Ctrl-C.
+type interrupted struct{ err error }
+
+func (e interrupted) Error() string { return "interrupted" }
+func (e interrupted) Unwrap() error { return e.err }
+
+// overdue is a command that was given up.
+type overdue struct {
+	err   error
+	limit time.Duration
+}
+
+func (e overdue) Error() string {
+	return "no answer for " + e.limit.String() + ", given up: " + message(e.err)
+}
+func (e overdue) Unwrap() error { return e.err }
 
 // exitCode is the exit code of a command that ended with err, by the kind of error, or as zkCli has it.
 func exitCode(err error, compat bool) int {
 	var unknown unknownCommand
 	var usage usageError
+	var status statusError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &status):
+		return status.code
+	case errors.As(err, new(interrupted)):
+		return exitSignal + int(syscall.SIGINT)
 	case errors.As(err, &unknown):
 		if compat {
 			return exitCompatUnknown
@@ -86,7 +124,12 @@ func exitCode(err error, compat bool) int {
 // message is zkCli's text of an error.
 func message(err error) string {
 	var ce *client.Error
-	if !errors.As(err, &ce) || errors.As(err, new(mild)) {
+	for _, own := range []any{new(mild), new(interrupted), new(overdue), new(maskedError)} {
+		if errors.As(err, own) {
+			return err.Error()
+		}
+	}
+	if !errors.As(err, &ce) {
 		return err.Error()
 	}
 	if text, ok := texts[ce.Code]; ok {

@@ -3,8 +3,6 @@ package main
 import (
 	"io"
 	"os"
-
-	"golang.org/x/term"
 )
 
 func main() {
@@ -13,8 +11,12 @@ func main() {
 
 // run is the whole program: it returns the exit code.
 func run(args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 2 && args[0] == completeWord {
+		completeLine(args[1], getenv, &printer{out: stdout, err: io.Discard})
+		return exitOK
+	}
 	o, rest, err := parseOptions(args, getenv)
-	p := &printer{out: stdout, err: stderr, format: o.format, tty: isTerminal(stdout)}
+	p := newPrinter(stdout, stderr, o.format, getenv)
 	if err != nil {
 		p.failure(err)
 		return exitCode(err, o.compatExit)
@@ -31,9 +33,4 @@ func run(args []string, getenv func(string) string, stdin io.Reader, stdout, std
 		return s.shell(getenv)
 	}
 	return s.script(stdin)
-}
-
-func isTerminal(v any) bool {
-	f, ok := v.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

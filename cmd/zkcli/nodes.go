@@ -8,66 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"github.com/zkserver/zkserver/client"
 )
-
-// node is one of a tree that is walked. rel is its path below the top, "/" for the top itself.
-type node struct {
-	path, rel string
-	data      []byte
-	stat      client.Stat
-	acl       []client.ACL
-}
-
-// relative is a path below top, which it is or lies below.
-func relative(top, p string) string {
-	if top == "/" {
-		return p
-	}
-	return cmp.Or(p[len(top):], "/")
-}
-
-// at is the path that rel, as of relative, has below top.
-func at(top, rel string) string {
-	switch {
-	case rel == "/":
-		return top
-	case top == "/":
-		return rel
-	}
-	return top + rel
-}
-
-// nodes visits a node and all below it with their data, and their ACLs if wanted, parents first. A node that goes away
-// meanwhile is left out. The server's own tree is, unless it is asked for.
-func (s *session) nodes(ctx context.Context, c *client.Client, top string, acl bool, visit func(n *node) error) error {
-	return s.walk(ctx, c, top, false, func(p string) error {
-		if top == "/" && (p == "/zookeeper" || strings.HasPrefix(p, "/zookeeper/")) {
-			return nil
-		}
-		n := &node{path: p, rel: relative(top, p)}
-		var err error
-		if n.data, n.stat, err = c.Get(ctx, p); err == nil && acl {
-			n.acl, _, err = c.GetACL(ctx, p)
-		}
-		switch {
-		case client.CodeOf(err) == client.ErrNoNode && p != top:
-			return nil
-		case err != nil:
-			return err
-		}
-		return visit(n)
-	})
-}
-
-// depth is how far below the top a node lies.
-func (n *node) depth() int {
-	if n.rel == "/" {
-		return 0
-	}
-	return strings.Count(n.rel, "/")
-}
 
 // depthLimit is the value of -d, or no limit.
 func (in *invocation) depthLimit() (int, error) {
@@ -99,10 +40,9 @@ func tree(ctx context.Context, s *session, in *invocation) error {
 		depth int
 	}
 	list := []entry{}
-	err = s.nodes(ctx, c, top, false, func(n *node) error {
-		if n.depth() <= limit {
-			list = append(list, entry{n.path, n.stat.DataLength, n.depth()})
-		}
+	r := refusals{s: s}
+	err = s.walk(ctx, c, top, walking{levels: limit + 1, refused: r.tell}, func(n *node) error {
+		list = append(list, entry{n.path, n.stat.DataLength, n.depth()})
 		return nil
 	})
 	if err != nil {
@@ -110,7 +50,7 @@ func tree(ctx context.Context, s *session, in *invocation) error {
 	}
 	if s.p.format == jsonFormat {
 		s.p.value(map[string]any{"path": top, "nodes": list})
-		return nil
+		return r.first
 	}
 	// From below: whether a node has a later brother is known once those behind it are seen.
 	lines := make([]string, len(list))
@@ -140,7 +80,7 @@ func tree(ctx context.Context, s *session, in *invocation) error {
 	for _, l := range lines {
 		s.p.line("%s", l)
 	}
-	return nil
+	return r.first
 }
 
 // find prints the paths of the nodes that meet every condition.
@@ -156,7 +96,8 @@ func find(ctx context.Context, s *session, in *invocation) error {
 		return err
 	}
 	found := []string{}
-	err = s.nodes(ctx, c, top, false, func(n *node) error {
+	r := refusals{s: s}
+	err = s.walk(ctx, c, top, walking{data: holds, refused: r.tell}, func(n *node) error {
 		match, err := path.Match(glob, path.Base(n.path))
 		if err != nil || named && !match || holds && !bytes.Contains(n.data, []byte(text)) || in.has("e") && n.stat.EphemeralOwner == 0 {
 			return err
@@ -171,7 +112,7 @@ func find(ctx context.Context, s *session, in *invocation) error {
 	if err == nil && s.p.format == jsonFormat {
 		s.p.value(map[string]any{"path": top, "paths": found})
 	}
-	return err
+	return cmp.Or(err, r.first)
 }
 
 // du prints the bytes of data and the nodes of each tree, the largest one last.
@@ -205,9 +146,10 @@ func du(ctx context.Context, s *session, in *invocation) error {
 			}
 		}
 	}
-	err = s.nodes(ctx, c, top, false, func(n *node) error {
+	r := refusals{s: s}
+	err = s.walk(ctx, c, top, walking{refused: r.tell}, func(n *node) error {
 		down(n.depth())
-		above = append(above, sum{n.path, int64(len(n.data)), 1})
+		above = append(above, sum{n.path, int64(n.stat.DataLength), 1})
 		return nil
 	})
 	if err != nil {
@@ -216,10 +158,10 @@ func du(ctx context.Context, s *session, in *invocation) error {
 	down(0)
 	if s.p.format == jsonFormat {
 		s.p.value(map[string]any{"path": top, "trees": sums})
-		return nil
+		return r.first
 	}
 	for _, t := range sums {
 		s.p.line("%12d bytes %9d nodes  %s", t.Bytes, t.Nodes, t.Path)
 	}
-	return nil
+	return r.first
 }

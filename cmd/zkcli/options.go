@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 // options are what stands before the command.
 type options struct {
+	name       string        // @NAME, of an ensemble of the configuration file
 	server     string        // host:port[,host:port...][/chroot]
 	timeout    time.Duration // of the session
 	wait       time.Duration // how long a command waits for a connection
@@ -21,6 +23,10 @@ type options struct {
 	compatExit bool
 	auth       []client.Auth
 	help       bool
+
+	file  string          // of the ensembles' configuration
+	given map[string]bool // by flags, which win over that file
+	plain *options        // as they are without an ensemble's
 }
 
 // connectWait is how long a command waits for a connection, unless -waitforconnection asks for the session's timeout. Tests make it longer.
@@ -28,99 +34,53 @@ var connectWait = 5 * time.Second
 
 const optionsHelp = `usage: zkcli [options] [command [arguments]]
 
-Without a command zkcli reads commands: from a terminal as a shell with completion and history, else line by line.
+With a command zkcli does that and ends. Without one it reads commands: from a terminal as a shell with completion and
+history, else line by line.
 
 options:
-  -server host:port[,host:port...][/chroot]   default localhost:2181, or $ZKCLI_SERVER
+  -server host:port[,host:port...][/chroot]   default $ZKCLI_SERVER, else localhost:2181
+  -server @NAME[/path]   an ensemble of the configuration file, see "zkcli help ensembles"
   -timeout ms            session timeout, default 30000
   -waitforconnection     wait for a connection as long as the session timeout, not 5 s
   -r                     a server in read-only mode will do
   -client-configuration file   properties of the Java client; what asks for more security than there is, is refused
-  -wire zookeeper|grpc   protocol, default zookeeper or $ZKCLI_WIRE
+  -wire zookeeper|grpc   protocol, default $ZKCLI_WIRE, else zookeeper
   -auth scheme:data      credentials, as digest:user:password; repeatable; default $ZKCLI_AUTH
   -o text|json|raw       output; raw prints a node's data as it is and lists one to a line
   --compat-exit          exit codes of zkCli: 0, 1, 127
 
-exit codes: 0 ok, 1 failed, 2 usage, 3 no connection or outcome unknown, 4 no such node, 5 node exists,
-            6 version does not match, 7 not permitted
+exit codes: 0 ok, 1 failed (diff: they differ), 2 usage, 3 no connection or outcome unknown, 4 no such node,
+            5 node exists, 6 version does not match, 7 not permitted, 130 interrupted by Ctrl-C;
+            elect and lock: the command's own, 123 not had in time, 124 lost while it ran, 126 and 127 not startable
+environment: NO_COLOR (no colours on a terminal), ZKCLI_HISTORY (file of the shell's history), ZKCLI_CONFIG
 `
 
 // parseOptions reads the options before the command. A leading -- is as good as -. It gives the defaults together with an error,
 // as far as it got.
 func parseOptions(args []string, getenv func(string) string) (o options, rest []string, err error) {
-	o = options{server: "localhost:2181", timeout: 30 * time.Second}
-	if s := getenv("ZKCLI_SERVER"); s != "" {
-		o.server = s
-	}
+	o = options{server: "localhost:2181", timeout: 30 * time.Second, file: configFile(getenv), given: map[string]bool{}}
+	server := getenv("ZKCLI_SERVER")
 	if s := getenv("ZKCLI_WIRE"); s != "" {
 		if o.wire, err = parseWire(s); err != nil {
 			return o, nil, fmt.Errorf("ZKCLI_WIRE: %w", err)
 		}
 	}
-	waitAll := false
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		name := strings.TrimPrefix(strings.TrimPrefix(args[0], "-"), "-")
 		name, value, inline := strings.Cut(name, "=")
 		args = args[1:]
-		needValue := func() bool {
-			if inline {
-				return true
-			}
+		if takesValue(name) && !inline {
 			if len(args) == 0 {
-				err = usagef("Error: no argument found for option -%s", name)
-				return false
+				return o, nil, usagef("Error: no argument found for option -%s", name)
 			}
 			value, args = args[0], args[1:]
-			return true
 		}
-		switch name {
-		case "server":
-			if needValue() {
-				o.server = value
-			}
-		case "timeout":
-			if needValue() {
-				ms, e := strconv.ParseInt(value, 10, 32)
-				if e != nil || ms <= 0 {
-					err = usagef("-timeout %q: want milliseconds", value)
-				}
-				o.timeout = time.Duration(ms) * time.Millisecond
-			}
-		case "o", "output":
-			if needValue() {
-				if o.format, err = parseFormat(value); err != nil {
-					err = usagef("-o %q: want text, json or raw", value)
-				}
-			}
-		case "auth":
-			if needValue() {
-				var a client.Auth
-				if a, err = parseAuth(value); err == nil {
-					o.auth = append(o.auth, a)
-				}
-			}
-		case "r":
-			o.readOnly = true
-		case "wire":
-			if needValue() {
-				o.wire, err = parseWire(value)
-			}
-		case "client-configuration":
-			if needValue() {
-				err = o.readClientConfiguration(value)
-			}
-		case "waitforconnection":
-			waitAll = true
-		case "compat-exit":
-			o.compatExit = true
-		case "h", "help":
-			o.help = true
-		default:
-			err = usagef("Unrecognized option: -%s (zkcli -help tells the options)", name)
-		}
-		if err != nil {
+		if name == "server" {
+			server = value
+		} else if err := o.set(name, value); err != nil {
 			return o, nil, err
 		}
+		o.given[name] = true
 	}
 	if s := getenv("ZKCLI_AUTH"); s != "" && o.auth == nil {
 		a, err := parseAuth(s)
@@ -129,17 +89,85 @@ func parseOptions(args []string, getenv func(string) string) (o options, rest []
 		}
 		o.auth = []client.Auth{a}
 	}
+	base := o
+	o.plain = &base
+	if o.help || len(args) > 0 && args[0] == "help" {
+		return o, args, nil // help is there also where the configuration is wrong
+	}
+	to, err := o.to(server)
+	if err != nil {
+		return o, nil, err
+	}
+	return to, args, nil
+}
+
+func takesValue(option string) bool {
+	switch option {
+	case "server", "timeout", "o", "output", "auth", "wire", "client-configuration":
+		return true
+	}
+	return false
+}
+
+// set takes one option but -server.
+func (o *options) set(name, value string) (err error) {
+	switch name {
+	case "timeout":
+		o.timeout, err = parseTimeout(value)
+	case "o", "output":
+		if o.format, err = parseFormat(value); err != nil {
+			err = usagef("-o %q: want text, json or raw", value)
+		}
+	case "auth":
+		var a client.Auth
+		if a, err = parseAuth(value); err == nil {
+			o.auth = append(o.auth, a)
+		}
+	case "r":
+		o.readOnly = true
+	case "wire":
+		o.wire, err = parseWire(value)
+	case "client-configuration":
+		err = o.readClientConfiguration(value)
+	case "waitforconnection", "compat-exit", "h", "help":
+		o.compatExit = o.compatExit || name == "compat-exit"
+		o.help = o.help || name == "h" || name == "help"
+	default:
+		err = usagef("Unrecognized option: -%s (zkcli -help tells the options)", name)
+	}
+	return err
+}
+
+// to gives the options for another ensemble, by its servers or its @NAME; empty: the default.
+func (o options) to(server string) (options, error) {
+	base := o.plain
+	o = *base
+	o.plain = base
+	if err := o.choose(server); err != nil {
+		return o, err
+	}
 	if _, _, err := client.ParseConnect(o.server); err != nil {
-		return o, nil, usagef("-server: %v", err)
+		return o, usagef("-server: %v", err)
 	}
 	if o.readOnly && o.wire == client.GRPC {
-		return o, nil, usagef("-r: read-only servers are served on the ZooKeeper wire only")
+		return o, usagef("-r: read-only servers are served on the ZooKeeper wire only")
 	}
 	o.wait = min(o.timeout, connectWait)
-	if waitAll {
+	if o.given["waitforconnection"] {
 		o.wait = o.timeout
 	}
-	return o, args, nil
+	return o, nil
+}
+
+// shown is what people know the ensemble by.
+func (o *options) shown() string { return cmp.Or(o.name, o.server) }
+
+func parseTimeout(s string) (time.Duration, error) {
+	ms, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || ms <= 0 {
+		return 0, usagef("-timeout %q: want milliseconds", s)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 func parseWire(s string) (client.Wire, error) {

@@ -37,8 +37,9 @@ func parseFormat(s string) (format, error) {
 
 // printer owns both outputs. Watch events come from other goroutines.
 type printer struct {
-	format format
-	tty    bool // out is a terminal: control characters in data are escaped
+	format          format
+	tty, errTTY     bool // which of the two are terminals: control characters in data are escaped, meter shows something
+	colours, errors bool // which of the two are painted
 
 	mu       sync.Mutex
 	out, err io.Writer
@@ -67,21 +68,6 @@ func (p *printer) note(format string, args ...any) {
 	fmt.Fprintf(p.err, format+"\n", args...)
 }
 
-// meter shows how far a command is, on a terminal and not too often; empty: the command has ended.
-func (p *printer) meter(s string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch now := time.Now(); {
-	case !p.tty || p.format == jsonFormat:
-	case s == "" && !p.metered.IsZero():
-		p.metered = time.Time{}
-		fmt.Fprint(p.err, "\r\x1b[K")
-	case s != "" && now.Sub(p.metered) >= progressEvery:
-		p.metered = now
-		fmt.Fprint(p.err, "\r\x1b[K"+s)
-	}
-}
-
 // value prints a result as one line of JSON.
 func (p *printer) value(v any) {
 	p.mu.Lock()
@@ -99,6 +85,9 @@ func (p *printer) failure(err error) {
 	defer p.mu.Unlock()
 	msg := message(err)
 	if p.format != jsonFormat {
+		if p.errors {
+			msg = string(red) + msg + string(plain)
+		}
 		fmt.Fprintln(p.err, msg)
 		return
 	}

@@ -177,8 +177,8 @@ func changeQuota(ctx context.Context, c *client.Client, path, field string, limi
 func loneQuota(ctx context.Context, c *client.Client, path string) error {
 	s := &session{progress: func() {}}
 	own := quotaRoot + path
-	err := s.walk(ctx, c, own, false, func(p string) error {
-		if tree, is := strings.CutSuffix(p, "/"+limitsNode); is && tree != own {
+	err := s.walk(ctx, c, own, walking{}, func(n *node) error {
+		if tree, is := strings.CutSuffix(n.path, "/"+limitsNode); is && tree != own {
 			return usagef("%s has a child %s which has a quota", path, strings.TrimPrefix(tree, quotaRoot))
 		}
 		return nil

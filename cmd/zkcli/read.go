@@ -215,11 +215,11 @@ func (s *session) children(ctx context.Context, c *client.Client, path string, w
 
 func (s *session) lsAll(ctx context.Context, c *client.Client, path string, watch bool) error {
 	all := []string{}
-	err := s.walk(ctx, c, path, watch, func(p string) error {
+	err := s.walk(ctx, c, path, walking{watch: watch, system: true}, func(n *node) error {
 		if s.p.format == jsonFormat {
-			all = append(all, p)
+			all = append(all, n.path)
 		} else {
-			s.p.line("%s", p)
+			s.p.line("%s", n.path)
 		}
 		return nil
 	})
@@ -227,31 +227,6 @@ func (s *session) lsAll(ctx context.Context, c *client.Client, path string, watc
 		s.p.value(map[string]any{"path": path, "paths": all})
 	}
 	return err
-}
-
-// walk visits a node and all below it, a parent before its children, these sorted. A node that goes away meanwhile is
-// left out; the first one has to be there.
-func (s *session) walk(ctx context.Context, c *client.Client, top string, watch bool, visit func(string) error) error {
-	todo := []string{top}
-	for len(todo) > 0 {
-		path := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		names, _, err := s.children(ctx, c, path, watch)
-		if client.CodeOf(err) == client.ErrNoNode && path != top {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := visit(path); err != nil {
-			return err
-		}
-		s.progress()
-		for _, n := range slices.Backward(names) {
-			todo = append(todo, join(path, n))
-		}
-	}
-	return nil
 }
 
 func getACL(ctx context.Context, s *session, in *invocation) error {
@@ -275,6 +250,14 @@ func getACL(ctx context.Context, s *session, in *invocation) error {
 			acl = append(acl, entry{a.Scheme, a.ID, formatPerms(a.Perms)})
 		}
 		s.p.value(map[string]any{"path": path, "acl": acl, "stat": toJSON(st)})
+		return nil
+	}
+	if s.p.format == raw { // as setAcl and create take it
+		var all []string
+		for _, a := range list {
+			all = append(all, a.Scheme+":"+a.ID+":"+formatPerms(a.Perms))
+		}
+		s.p.line("%s", strings.Join(all, ","))
 		return nil
 	}
 	for _, a := range list {

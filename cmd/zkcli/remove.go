@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/zkserver/zkserver/client"
 )
-
-// progressEvery is how often the progress of a command is shown on a terminal.
-const progressEvery = 100 * time.Millisecond
 
 // remove deletes a node, or a tree. It shows how far it is, and can be stopped at any time: what is deleted by then is
 // told.
@@ -23,12 +19,12 @@ func remove(ctx context.Context, s *session, in *invocation) error {
 	}
 	if in.has("dry-run") {
 		found := 0
-		err := s.walk(ctx, c, path, false, func(p string) error {
-			if found++; !in.has("r") && p != path {
+		err := s.walk(ctx, c, path, walking{system: true}, func(n *node) error {
+			if found++; !in.has("r") && n.path != path {
 				return &client.Error{Op: "delete", Path: path, Code: client.ErrNotEmpty}
 			}
 			if s.p.format != jsonFormat {
-				s.p.line("%s", p)
+				s.p.line("%s", n.path)
 			}
 			return nil
 		})
@@ -45,15 +41,15 @@ func remove(ctx context.Context, s *session, in *invocation) error {
 }
 
 func (s *session) removed(path, what string, n int, err error) error {
-	s.p.meter("")
+	s.p.meter("", 0, 0)
 	switch {
 	case err != nil && n > 0:
-		s.p.note("stopped: %d nodes %s, the rest is there", n, what)
+		s.p.note("stopped: %s %s, the rest is there", count(n, "node"), what)
 	case err != nil:
 	case s.p.format == jsonFormat:
 		s.p.value(map[string]any{"path": path, what: n})
 	default:
-		s.p.note("%d nodes %s", n, what)
+		s.p.note("%s %s", count(n, "node"), what)
 	}
 	return err
 }

@@ -140,25 +140,51 @@ func (s *session) dispatch(words []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if s.interrupts || cmd.long {
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt)
-		defer stop()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if (s.interrupts || cmd.long) && !cmd.signals {
+		pressed, ended := make(chan os.Signal, 1), make(chan struct{})
+		defer close(ended)
+		signal.Notify(pressed, os.Interrupt)
+		go func() { // ends with the command
+			defer signal.Stop(pressed)
+			select {
+			case <-pressed:
+				cancel(errPressed)
+				if s.interrupts { // else a second one ends the program
+					<-ended
+				}
+			case <-ended:
+			}
+		}()
 	}
 	limit := s.o.wait + s.o.timeout
 	if s.o.request != 0 {
 		limit = s.o.request
 	}
-	idle := time.AfterFunc(limit, cancel)
+	idle := time.AfterFunc(limit, func() { cancel(errIdle) })
 	defer idle.Stop()
+	s.progress = func() { idle.Reset(limit) }
 	if cmd.endless {
 		idle.Stop()
+		s.progress = func() {}
 	}
-	s.progress = func() { idle.Reset(limit) }
-	return cmd.run(ctx, s, in)
+	err = cmd.run(ctx, s, in)
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+	case cause == errPressed: //nolint:errorlint // it is given as it is
+		return interrupted{err}
+	case cause == errIdle: //nolint:errorlint // likewise
+		return overdue{err, limit}
+	}
+	return err
 }
+
+// Why a command is ended from outside.
+var (
+	errPressed = errors.New("Ctrl-C was pressed")
+	errIdle    = errors.New("nothing has happened for too long")
+)
 
 // shownError is an error that the command has printed already.
 type shownError struct{ err error }

@@ -24,7 +24,7 @@ const firstPrompt = time.Second
 // shell reads commands from a terminal until quit or the end of input (Ctrl-D). Its exit code is that of the last command.
 func (s *session) shell(getenv func(string) string) int {
 	s.interactive, s.interrupts = true, true
-	s.p.note("Connecting to %s", s.o.server)
+	s.p.note("Connecting to %s", s.o.shown())
 	if err := s.dial(context.Background(), true); err != nil {
 		s.p.failure(err)
 		return exitCode(err, s.o.compatExit)
@@ -72,11 +72,11 @@ func (s *session) prompt(columns int) string {
 	text := func(server string) string {
 		return fmt.Sprintf("[zk: %s(%s) %d] ", server, s.stateName(), len(s.history))
 	}
-	full := text(s.o.server)
+	full := text(s.o.shown())
 	if columns <= 0 || len(full) <= columns/2 {
 		return full
 	}
-	first, _, more := strings.Cut(s.o.server, ",")
+	first, _, more := strings.Cut(s.o.shown(), ",")
 	if more {
 		first += ",..."
 	}
@@ -106,48 +106,16 @@ func (s *session) complete(text string, cursor int) (head string, words []string
 	runes := []rune(text)
 	before := string(runes[:cursor])
 	start := strings.LastIndexByte(before, ' ') + 1
-	return before[:start], s.candidates(before), string(runes[cursor:])
+	word := before[start:]
+	for _, v := range s.candidates(strings.Fields(before[:start]), word) {
+		if v, _, _ = strings.Cut(v, "\t"); strings.HasPrefix(v, word) {
+			words = append(words, v)
+		}
+	}
+	return before[:start], words, string(runes[cursor:])
 }
 
-// candidates are what the last word before the cursor may become: a command, an option, or the path of a child. Names that
-// would have to be quoted are left out.
-func (s *session) candidates(before string) []string {
-	fields := strings.Fields(before)
-	word := ""
-	if len(fields) > 0 && !strings.HasSuffix(before, " ") {
-		word = fields[len(fields)-1]
-		fields = fields[:len(fields)-1]
-	}
-	var values []string
-	switch {
-	case len(fields) == 0:
-		for _, c := range commands() {
-			values = append(values, c.name)
-		}
-	case strings.HasPrefix(word, "-"):
-		if c := commandNamed(fields[0]); c != nil {
-			for _, o := range c.options {
-				if len(o.name) == 1 {
-					values = append(values, "-"+o.name)
-				} else {
-					values = append(values, "--"+o.name)
-				}
-			}
-		}
-	case fields[0] == "help":
-		return s.candidates(word)
-	case strings.HasPrefix(word, "/"):
-		values = s.childPaths(word)
-	}
-	out := values[:0]
-	for _, v := range values {
-		if strings.HasPrefix(v, word) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
+// childPaths are the children of the node that a word has come to. Names that would have to be quoted are left out.
 func (s *session) childPaths(word string) []string {
 	if s.c == nil || s.c.State() != client.Connected {
 		return nil

@@ -56,7 +56,7 @@ func openTerminal(t *testing.T, env ...string) *terminal {
 		t.Fatal(err)
 	}
 	p := &terminal{t: t, master: master, cmd: exec.Command(exe), more: make(chan struct{}, 1), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), append(env, asProgram+"=1", "TERM=xterm", "TZ=UTC")...)
+	p.cmd.Env = append(os.Environ(), append([]string{asProgram + "=1", "TERM=xterm", "NO_COLOR=1", "TZ=UTC", "ZKCLI_CONFIG=/nowhere/zkcli"}, env...)...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -37,7 +36,12 @@ func export(ctx context.Context, s *session, in *invocation) error {
 	if err != nil {
 		return err
 	}
-	return s.nodes(ctx, c, top, true, func(n *node) error {
+	done := 0
+	defer func() { s.p.meter("", 0, 0) }()
+	return s.walk(ctx, c, top, walking{data: true, acl: true}, func(n *node) error {
+		if done++; !s.p.tty {
+			s.p.meter("exporting", done, 0)
+		}
 		if err := n.whole(); err != nil {
 			return err
 		}
@@ -60,13 +64,29 @@ func export(ctx context.Context, s *session, in *invocation) error {
 
 // whole refuses a node whose ACL was not told in full: a copy of it would let nobody in.
 func (n *node) whole() error {
+	if n.masked() {
+		return maskedError{&client.Error{Op: "getAcl", Path: n.path, Code: client.ErrNoAuth}}
+	}
 	for _, a := range n.acl {
-		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") {
-			return &client.Error{Op: "getAcl", Path: n.path, Code: client.ErrNoAuth, Cause: errors.New("without the permission to administrate it, its ACL is masked")}
+		if !utf8.ValidString(a.ID + a.Scheme + n.path) {
+			return usagef("%s: its path or its ACL is not UTF-8, a copy would differ", n.path)
 		}
 	}
 	return nil
 }
+
+// masked reports whether the ACL's hashes were left out, as the server does it for who may not administrate the node.
+func (n *node) masked() bool {
+	return slices.ContainsFunc(n.acl, func(a client.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") })
+}
+
+// maskedError is an ACL that was not told in full.
+type maskedError struct{ err *client.Error }
+
+func (e maskedError) Error() string {
+	return message(e.err) + " (its ACL is told in full only to who has the permission a on it, see -auth)"
+}
+func (e maskedError) Unwrap() error { return e.err }
 
 // node is what an exported one stands for, below top.
 func (e *exported) node(top string) (*node, error) {
@@ -89,121 +109,126 @@ func (e *exported) node(top string) (*node, error) {
 
 func importNodes(ctx context.Context, s *session, in *invocation) error {
 	top := in.args[0]
-	c, err := s.node(ctx, top)
+	if err := checkPath(top); err != nil {
+		return err
+	}
+	text, err := s.fileData(cmp.Or(in.opts["file"], "-"))
 	if err != nil {
 		return err
 	}
-	text, err := s.fileData(orStdin(in.opts["file"]))
-	if err != nil {
-		return err
-	}
-	p := &placer{s: s, c: c, dry: in.has("dry-run"), force: in.has("f")}
-	d := json.NewDecoder(bufio.NewReader(bytes.NewReader(text)))
+	var all []*node // read first, so that what is wrong is told before anything is written
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	for line := 1; ; line++ {
+	for {
 		var e exported
 		err := d.Decode(&e)
 		if errors.Is(err, io.EOF) {
-			return p.done("imported", top)
+			break
 		}
 		var n *node
 		if err == nil {
 			n, err = e.node(top)
 		}
 		if err != nil {
-			return usagef("node %d of the import: %v", line, err)
+			return usagef("node %d of the import: %v (want what export writes)", len(all)+1, err)
 		}
-		if err := p.place(ctx, n); err != nil {
-			return err
-		}
+		all = append(all, n)
 	}
-}
-
-func orStdin(file string) string {
-	if file == "" {
-		return "-"
+	if len(all) == 0 {
+		return usagef("there is nothing to import: want what export writes")
 	}
-	return file
-}
-
-// placer makes nodes, and counts them.
-type placer struct {
-	s          *session
-	c          *client.Client
-	dry, force bool
-	made, left int
-}
-
-// place makes one node. An ephemeral one is left out: it would be this session's. One that exists is refused, or made
-// equal.
-func (p *placer) place(ctx context.Context, n *node) error {
-	p.s.progress()
-	if n.stat.EphemeralOwner != 0 {
-		p.left++
-		return nil
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
 	}
-	p.made++
-	if p.dry {
-		p.s.p.note("%s", n.path)
-		return nil
-	}
-	_, err := p.c.Create(ctx, n.path, n.data, client.Persistent, n.acl...)
-	if p.force && errors.Is(err, client.ErrNodeExists) {
-		if _, err = p.c.Set(ctx, n.path, n.data, client.AnyVersion); err == nil {
-			_, err = p.c.SetACL(ctx, n.path, n.acl, client.AnyVersion)
-		}
-	}
-	return err
-}
-
-func (p *placer) done(what, path string) error {
-	if p.s.p.format == jsonFormat {
-		p.s.p.value(map[string]any{"path": path, what: p.made, "ephemerals": p.left, "dryRun": p.dry})
-		return nil
-	}
-	text := fmt.Sprintf("%d nodes %s", p.made, what)
-	if p.dry {
-		text = fmt.Sprintf("%d nodes would be %s", p.made, what)
-	}
-	if p.left > 0 {
-		text += fmt.Sprintf(", %d ephemeral ones left out", p.left)
-	}
-	p.s.p.note("%s", text)
-	return nil
+	return newPlacer(s, c, in, "imported").all(ctx, top, all)
 }
 
 // copyNodes copies a node, or a tree, with data and ACLs.
 func copyNodes(ctx context.Context, s *session, in *invocation) error {
 	from, to := in.args[0], in.args[1]
+	if err := checkPair(from, to); err != nil {
+		return err
+	}
 	c, err := s.node(ctx, from)
-	if err == nil {
-		err = checkPath(to)
-	}
-	if err == nil && (to == from || strings.HasPrefix(to, strings.TrimSuffix(from, "/")+"/")) {
-		err = usagef("%s lies in %s", to, from)
-	}
 	if err != nil {
 		return err
 	}
-	p := &placer{s: s, c: c, dry: in.has("dry-run"), force: in.has("f")}
 	var all []*node // listed first, so that what fails to be read fails before anything is written
-	err = s.nodes(ctx, c, from, true, func(n *node) error {
+	err = s.walk(ctx, c, from, walking{data: true, acl: true}, func(n *node) error {
 		if !in.has("r") && n.rel != "/" {
 			return usagef("%s has children: cp -r copies them too", from)
 		}
 		all = append(all, n)
+		s.p.meter("reading", len(all), 0)
 		return n.whole()
 	})
+	s.p.meter("", 0, 0)
 	if err != nil {
 		return err
 	}
 	for _, n := range all {
 		n.path = at(to, n.rel)
-		if err := p.place(ctx, n); err != nil {
+	}
+	return newPlacer(s, c, in, "copied").all(ctx, to, all)
+}
+
+// checkPair is for what is to become of one tree in another place.
+func checkPair(from, to string) error {
+	for _, p := range []string{from, to} {
+		if err := checkPath(p); err != nil {
 			return err
 		}
 	}
-	return p.done("copied", to)
+	if to == from || strings.HasPrefix(to, strings.TrimSuffix(from, "/")+"/") {
+		return usagef("%s lies in %s", to, from)
+	}
+	return nil
+}
+
+// The bounds of what mv moves: it is one transaction.
+const (
+	moveNodes = 1000
+	moveBytes = 512 << 10
+)
+
+// move gives a tree another place: all of it, or nothing where anybody changes it meanwhile.
+func move(ctx context.Context, s *session, in *invocation) error {
+	from, to := in.args[0], in.args[1]
+	if err := checkPair(from, to); err != nil {
+		return err
+	}
+	c, err := s.node(ctx, from)
+	if err != nil {
+		return err
+	}
+	var made, gone []client.Op
+	size := 0
+	err = s.walk(ctx, c, from, walking{data: true, acl: true}, func(n *node) error {
+		size += len(n.data) + 2*len(n.path) + len(to)
+		switch {
+		case n.stat.EphemeralOwner != 0:
+			return usagef("%s is ephemeral, it belongs to its session: it cannot be moved", n.path)
+		case len(made) == moveNodes || size > moveBytes:
+			return usagef("%s is too large for one transaction, mv moves up to %d nodes and %d bytes: use cp -r, diff and rm -r", from, moveNodes, moveBytes)
+		}
+		made = append(made, client.CreateOp{Path: at(to, n.rel), Data: n.data, ACL: n.acl})
+		gone = append(gone, client.DeleteOp{Path: n.path, Version: n.stat.Version})
+		return n.whole()
+	})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(gone)
+	if _, err := c.Multi(ctx, append(made, gone...)...); err != nil {
+		return err
+	}
+	if s.p.format == jsonFormat {
+		s.p.value(map[string]any{"path": to, "moved": len(made)})
+		return nil
+	}
+	s.p.note("%s moved", count(len(made), "node"))
+	return nil
 }
 
 // errDiffer is the end of a diff that found something: it has been printed.
@@ -212,6 +237,9 @@ var errDiffer = &shownError{errors.New("the trees differ")}
 // diff compares two trees, the second one maybe another ensemble's.
 func diff(ctx context.Context, s *session, in *invocation) error {
 	a, b := in.args[0], in.args[len(in.args)-1]
+	if len(in.args) == 1 && !in.has("to") {
+		return usageError{in.cmd.usageText()}
+	}
 	c, err := s.node(ctx, a)
 	if err == nil {
 		err = checkPath(b)
@@ -219,31 +247,43 @@ func diff(ctx context.Context, s *session, in *invocation) error {
 	if err != nil {
 		return err
 	}
-	other := c
+	other, second := c, s
 	if server, ok := in.opts["to"]; ok {
-		o := &session{o: s.o, p: s.p, stdin: s.stdin}
-		o.o.server = server
-		if other, err = o.client(ctx); err != nil {
+		to, err := s.o.to(server)
+		if err != nil {
 			return err
 		}
-		defer o.close()
-	} else if len(in.args) == 1 {
-		return usageError{in.cmd.usageText()}
+		second = &session{o: to, p: s.p, stdin: s.stdin, progress: s.progress}
+		if other, err = second.client(ctx); err != nil {
+			return err
+		}
+		defer second.close()
 	}
+	seen, masked := 0, 0
+	look := func(n *node) {
+		seen++
+		s.p.meter("comparing", seen, 0)
+		if n.masked() {
+			masked++
+		}
+	}
+	defer func() { s.p.meter("", 0, 0) }()
 	first := map[string]*node{}
-	if err := s.nodes(ctx, c, a, true, func(n *node) error { first[n.rel] = n; return nil }); err != nil {
+	if err := s.walk(ctx, c, a, walking{data: true, acl: true}, func(n *node) error { look(n); first[n.rel] = n; return nil }); err != nil {
 		return err
 	}
 	differ := false
 	tell := func(mark, rel, what string) {
 		differ = true
+		s.p.meter("", 0, 0)
 		if s.p.format == jsonFormat {
 			s.p.value(map[string]any{"path": rel, "difference": what})
 			return
 		}
-		s.p.line("%s %s  %s", mark, rel, what)
+		s.p.line("%s", s.p.paint(markColours[mark], mark+" "+rel+"  "+what))
 	}
-	err = s.nodes(ctx, other, b, true, func(n *node) error {
+	err = second.walk(ctx, other, b, walking{data: true, acl: true}, func(n *node) error {
+		look(n)
 		was, ok := first[n.rel]
 		delete(first, n.rel)
 		switch {
@@ -267,8 +307,15 @@ func diff(ctx context.Context, s *session, in *invocation) error {
 	for _, rel := range gone {
 		tell("<", rel, "only in the first")
 	}
+	if masked > 0 {
+		s.p.meter("", 0, 0)
+		s.p.note("the ACLs of %s are masked, their hashes are not compared: that takes the permission a on them", count(masked, "node"))
+	}
 	if differ {
 		return errDiffer
 	}
 	return nil
 }
+
+// markColours are of diff's marks.
+var markColours = map[string]colour{"<": red, ">": green, "!": yellow}

@@ -25,42 +25,24 @@ func (s *session) fileData(name string) ([]byte, error) {
 }
 
 func create(ctx context.Context, s *session, in *invocation) error {
-	args := in.args
-	path := args[0]
-	if err := checkPath(path); err != nil {
-		return err
-	}
-	mode, ttl, err := createMode(in)
+	op, err := s.createOp(in)
 	if err != nil {
 		return err
-	}
-	var data []byte
-	if name, ok := in.opts["file"]; ok {
-		if data, err = s.fileData(name); err != nil {
-			return err
-		}
-		if len(args) > 2 {
-			return usagef("create: data and --file")
-		}
-		args = slices.Insert(slices.Clone(args), 1, "")
-	} else if len(args) > 1 {
-		data = append([]byte{}, args[1]...)
-	}
-	var acl []client.ACL
-	if len(args) > 2 {
-		if acl, err = parseACL(args[2]); err != nil {
-			return err
-		}
 	}
 	c, err := s.client(ctx)
 	if err != nil {
 		return err
 	}
+	if in.has("p") {
+		if err := makeParents(ctx, c, op.Path); err != nil {
+			return err
+		}
+	}
 	var final string
 	if in.has("t") {
-		final, _, err = c.CreateTTL(ctx, path, data, mode, ttl, acl...)
+		final, _, err = c.CreateTTL(ctx, op.Path, op.Data, op.Mode, op.TTL, op.ACL...)
 	} else {
-		final, err = c.Create(ctx, path, data, mode, acl...)
+		final, err = c.Create(ctx, op.Path, op.Data, op.Mode, op.ACL...)
 	}
 	if err != nil {
 		return err
@@ -71,6 +53,33 @@ func create(ctx context.Context, s *session, in *invocation) error {
 	}
 	s.p.note("Created %s", final)
 	return nil
+}
+
+// createOp is what a create says.
+func (s *session) createOp(in *invocation) (op client.CreateOp, err error) {
+	args := in.args
+	op.Path = args[0]
+	if err := checkPath(op.Path); err != nil {
+		return op, err
+	}
+	if op.Mode, op.TTL, err = createMode(in); err != nil {
+		return op, err
+	}
+	if name, ok := in.opts["file"]; ok {
+		if len(args) > 2 {
+			return op, usagef("create: data and --file")
+		}
+		if op.Data, err = s.fileData(name); err != nil {
+			return op, err
+		}
+		args = slices.Insert(slices.Clone(args), 1, "")
+	} else if len(args) > 1 {
+		op.Data = append([]byte{}, args[1]...)
+	}
+	if len(args) > 2 {
+		op.ACL, err = parseACL(args[2])
+	}
+	return op, err
 }
 
 // createMode reads the options in zkCli's combinations.
@@ -108,41 +117,48 @@ func createMode(in *invocation) (client.CreateMode, time.Duration, error) {
 }
 
 func set(ctx context.Context, s *session, in *invocation) error {
-	path := in.args[0]
-	if err := checkPath(path); err != nil {
-		return err
-	}
-	version, err := in.version()
+	op, err := s.setOp(in)
 	if err != nil {
 		return err
-	}
-	var data []byte
-	name, fromFile := in.opts["file"]
-	switch {
-	case fromFile == (len(in.args) == 2):
-		return usageError{in.cmd.usageText()}
-	case fromFile:
-		if data, err = s.fileData(name); err != nil {
-			return err
-		}
-	default:
-		data = []byte(in.args[1])
-	}
-	if in.has("b") {
-		if data, err = base64.StdEncoding.DecodeString(string(data)); err != nil {
-			return usagef("data is not base64: %v", err)
-		}
 	}
 	c, err := s.client(ctx)
 	if err != nil {
 		return err
 	}
-	st, err := c.Set(ctx, path, data, version)
+	st, err := c.Set(ctx, op.Path, op.Data, op.Version)
 	if err != nil {
 		return err
 	}
-	s.changed(in, path, st)
+	s.changed(in, op.Path, st)
 	return nil
+}
+
+// setOp is what a set says.
+func (s *session) setOp(in *invocation) (op client.SetOp, err error) {
+	op.Path = in.args[0]
+	if err := checkPath(op.Path); err != nil {
+		return op, err
+	}
+	if op.Version, err = in.version(); err != nil {
+		return op, err
+	}
+	name, fromFile := in.opts["file"]
+	switch {
+	case fromFile == (len(in.args) == 2):
+		return op, usageError{in.cmd.usageText()}
+	case fromFile:
+		if op.Data, err = s.fileData(name); err != nil {
+			return op, err
+		}
+	default:
+		op.Data = []byte(in.args[1])
+	}
+	if in.has("b") {
+		if op.Data, err = base64.StdEncoding.DecodeString(string(op.Data)); err != nil {
+			return op, usagef("data is not base64: %v", err)
+		}
+	}
+	return op, nil
 }
 
 // changed prints the new stat if it was asked for.
@@ -198,7 +214,7 @@ func deleteAll(ctx context.Context, s *session, in *invocation) error {
 		return err
 	}
 	deleted, err := s.deleteTree(ctx, c, path, batch)
-	s.p.meter("")
+	s.p.meter("", 0, 0)
 	if err != nil {
 		return err
 	}
@@ -219,7 +235,11 @@ const deleteRounds = 10
 func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, batch int) (deleted int, err error) {
 	for round := range deleteRounds {
 		var all []string
-		err = s.walk(ctx, c, top, false, func(p string) error { all = append(all, p); return nil })
+		err = s.walk(ctx, c, top, walking{system: true}, func(n *node) error {
+			all = append(all, n.path)
+			s.p.meter("counting", len(all), 0)
+			return nil
+		})
 		if client.CodeOf(err) == client.ErrNoNode && round > 0 {
 			return deleted, nil
 		}
@@ -227,6 +247,7 @@ func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, 
 			return deleted, err
 		}
 		slices.Reverse(all)
+		total := deleted + len(all)
 		for len(all) > 0 && err == nil {
 			var ops []client.Op
 			for size := 0; len(ops) < min(batch, len(all)) && size < batchBytes; size += len(all[len(ops)-1]) {
@@ -236,7 +257,7 @@ func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, 
 			if _, err = c.Multi(ctx, ops...); err == nil {
 				deleted += len(ops)
 				s.progress()
-				s.p.meter(strconv.Itoa(deleted) + " deleted")
+				s.p.meter("deleting", deleted, total)
 			}
 		}
 		switch client.CodeOf(err) {
@@ -282,12 +303,12 @@ func setACL(ctx context.Context, s *session, in *invocation) error {
 func (s *session) setACLs(ctx context.Context, c *client.Client, top string, acl []client.ACL, version int32) error {
 	var first error
 	set := 0
-	err := s.walk(ctx, c, top, false, func(p string) error {
-		_, err := c.SetACL(ctx, p, acl, version)
+	err := s.walk(ctx, c, top, walking{system: true}, func(n *node) error {
+		_, err := c.SetACL(ctx, n.path, acl, version)
 		switch {
 		case err == nil:
 			set++
-		case client.CodeOf(err) == client.ErrNoNode && p != top:
+		case client.CodeOf(err) == client.ErrNoNode && n.path != top:
 		default:
 			if exitCode(err, false) == exitNoConnection {
 				return err
