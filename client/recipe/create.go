@@ -139,8 +139,8 @@ func parent(path string) string {
 	return "/"
 }
 
-// under is the path of a name in a directory.
-func under(dir, name string) string {
+// child is the path of a name in a directory.
+func child(dir, name string) string {
 	if dir == "/" {
 		return "/" + name
 	}

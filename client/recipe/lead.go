@@ -15,23 +15,11 @@ import (
 // the election fails for a reason that another session does not mend. lead is not running then, and the session that it
 // led by has been closed.
 func Lead(ctx context.Context, dial func(context.Context) (*client.Client, error), path string, o Options, lead func(*Hold) error) error {
-	for {
-		c, err := dial(ctx)
-		if err == nil {
-			err = leadBy(ctx, c, path, o, lead)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !errors.Is(err, client.ErrSessionExpired) && !errors.Is(err, client.ErrNoServer) {
-			return err
-		}
-	}
+	return Sessions(ctx, dial, func(ctx context.Context, c *client.Client) error { return leadBy(ctx, c, path, o, lead) })
 }
 
 // leadBy is Lead in one session.
 func leadBy(ctx context.Context, c *client.Client, path string, o Options, lead func(*Hold) error) error {
-	defer func() { _ = c.Close() }() // where it cannot, the session is left to its timeout
 	e := NewElection(c, path, o)
 	for {
 		h, err := e.Campaign(ctx)
