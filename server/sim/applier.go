@@ -228,12 +228,12 @@ func (s *server) beganLeading() {
 }
 
 // touched: the leader hears of sessions; a client of each was last heard at its server at that time.
-func (s *server) touched(ts []peer.Touch, heard []int64) {
+func (s *server) touched(ts []peer.Touch, heard []int64, from int) {
 	if s.role != zab.Leading || !s.serving {
 		return
 	}
 	for i, t := range ts {
-		s.w.chk.Touched(s.i, t.Session, s.active()-(s.w.now-heard[i])*s.rate/1000/ms, int64(t.Timeout))
+		s.w.chk.Touched(s.i, t.Session, s.active()-(s.w.now-heard[i])*s.rate/1000/ms, int64(t.Timeout), from)
 	}
 }
 
@@ -251,8 +251,19 @@ func (s *server) sawMessages(in replica.Received) {
 	if s.role != zab.Leading || s.w.pair(s.i, int(in.Link.Peer)-1).inc != in.Link.Incarnation {
 		return
 	}
+	from := int(in.Link.Peer) - 1
 	for _, m := range in.Msgs {
 		switch m := m.(type) {
+		case *zab.Pong:
+			s.w.chk.Heard(s.i, from, s.active())
+		case *peer.Revalidate:
+			s.w.chk.Moves(m.Session)
+		case *peer.Tickets:
+			for _, o := range m.Owners {
+				s.w.chk.Moves(o.Session)
+			}
+		case *replica.Forwarded:
+			s.w.chk.Forwards(m.Request.Session, from)
 		case *zab.AckEpoch:
 			if s.joined == nil {
 				s.joined = map[zab.Link]zab.Epoch{}
@@ -266,7 +277,7 @@ func (s *server) sawMessages(in replica.Received) {
 			}
 		case *peer.Touches:
 			if s.serving && s.joined[in.Link] == s.epoch {
-				s.touched(m.Sessions, s.w.reported[m])
+				s.touched(m.Sessions, s.w.reported[m], from)
 			}
 			delete(s.w.reported, m)
 		}

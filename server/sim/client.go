@@ -34,6 +34,7 @@ type client struct {
 	said     int64
 	paused   int64
 	stopped  bool
+	hurry    bool // it has moved with writes under way, and goes on at once
 
 	ops     int
 	created []string // nodes of its own that it may delete
@@ -242,6 +243,13 @@ func (c *client) connected(k *conn, f *frame) {
 	w.chk.Attached(k.chk, f.session)
 	if len(c.watches) > 0 {
 		c.setWatches()
+	}
+	if c.hurry {
+		c.hurry = false
+		if c.rnd.n(2) == 0 {
+			c.sync(root)
+		}
+		c.burst(1 + c.rnd.n(2))
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	evHeal
 	evProbe
 	evExit
+	evCutLogs
 )
 
 // event is something that will happen. gen names the run of the process that it belongs to, where it belongs to one.

@@ -336,7 +336,7 @@ func (d *direction) unblockNews() {
 func (s *server) sendAll(l zab.Link, out []replica.Outbound) {
 	w := s.w
 	for i := range out {
-		s.promise(out[i].Msg)
+		s.promise(out[i].Msg, int(l.Peer)-1)
 	}
 	p := w.pair(s.i, int(l.Peer)-1)
 	if !p.up || p.inc != l.Incarnation {
@@ -370,16 +370,20 @@ func carried(m peer.Message) peer.Message {
 }
 
 // promise checks what a message says of the sender's disk, and notes what it means (Z12, Z1).
-func (s *server) promise(m peer.Message) {
+func (s *server) promise(m peer.Message, to int) {
 	w := s.w
 	switch m := m.(type) {
 	case *zab.Ack:
+		w.chk.SentAs(s.i, to, s.roles, "Ack")
 		w.chk.SentAck(s.i, uint64(m.Durable))
 	case *zab.AckNewLeader:
+		w.chk.SentAs(s.i, to, s.roles, "AckNewLeader")
 		w.chk.SentAckNewLeader(s.i, uint32(m.Epoch), uint64(m.HistoryEnd))
 	case *zab.LeaderInfo:
+		w.chk.SentAsLeader(s.i, s.roles, "LeaderInfo")
 		w.chk.SentPromise(s.i, uint32(m.Epoch))
 	case *zab.AckEpoch:
+		w.chk.SentAs(s.i, to, s.roles, "AckEpoch")
 		w.chk.SentPromise(s.i, uint32(m.Epoch))
 		w.chk.SentHistory(s.i, uint64(m.Last))
 	case *zab.SyncBegin:
@@ -402,8 +406,12 @@ func (s *server) promise(m peer.Message) {
 	case *peer.Evict:
 		w.cover.hit("evicted")
 	case *election.Notification:
-		if m.State == zab.Looking && m.Vote.Leader == s.id && !s.lost { // others may remember what a lost disk held
+		switch {
+		case m.State != zab.Looking || s.lost || m.Vote.Leader == 0: // others may remember what a lost disk held
+		case m.Vote.Leader == s.id:
 			w.chk.Voted(s.i, uint32(m.Vote.PeerEpoch), uint64(m.Vote.Zxid))
+		case !w.cfg.members[s.i].Observer && !s.disk.damaged:
+			w.chk.VotedFor(s.i, uint32(m.Vote.PeerEpoch), uint64(m.Vote.Zxid))
 		}
 	}
 }

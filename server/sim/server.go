@@ -10,6 +10,7 @@ import (
 	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/server/replica"
 	"github.com/zkserver/zkserver/server/session"
+	"github.com/zkserver/zkserver/server/sim/check"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
@@ -54,6 +55,7 @@ type server struct {
 	role    zab.Role
 	epoch   zab.Epoch
 	leader  zab.ServerID
+	roles   []check.Role // since it last sent something
 	serving bool
 	leaving bool
 	roleGen uint64            // of the Machine's role
@@ -68,6 +70,8 @@ type server struct {
 	slowEnd int64
 	badDisk bool
 	doom    *doom
+	ends    int // so many of its next processes end early
+	frail   int // questions and writes of clients until this one does; zero: it does not
 
 	// applier
 	work      []work
@@ -154,7 +158,7 @@ func (s *server) boot() {
 	s.began, s.local0, s.paused, s.pausedSum, s.lastQ = w.now, 0, 0, 0, 0
 	s.inbox, s.spare, s.seq, s.quanta, s.lease = nil, nil, 0, 0, 0
 	s.role, s.epoch, s.leader, s.serving, s.leaving = zab.Looking, 0, 0, false, false
-	s.queue, s.flight, s.badDisk, s.doom = nil, nil, false, nil
+	s.queue, s.flight, s.badDisk, s.doom, s.frail = nil, nil, false, nil, 0
 	s.work, s.txns, s.txnAt, s.decoded, s.joined = nil, nil, 0, false, nil
 	s.copied, s.cutNow = nil, false
 	s.flushAt = w.now + w.cfg.flushed
@@ -223,6 +227,23 @@ func (s *server) boot() {
 		}
 	}
 	s.stateSoon(100 * ms)
+	if s.ends > 0 {
+		s.ends--
+		s.frail = 1 + s.rnd.n(12)
+	}
+}
+
+// asked counts what clients have sent on to the leader; a frail process ends at some.
+func (s *server) asked(n int) {
+	if s.frail == 0 {
+		return
+	}
+	if s.frail -= n; s.frail <= 0 {
+		s.frail = 0
+		in := s.rnd.delay(10*us, 20*ms)
+		s.w.at(in, event{kind: evExit, gen: s.gen, a: int32(s.i), b: int32(crashProcess)})
+		s.w.bootIn(s, in+s.rnd.delay(5*ms, 300*ms))
+	}
 }
 
 func (s *server) fill(b []byte) {
@@ -268,6 +289,7 @@ func (s *server) Attach(c *session.Conn, a session.Attach) {
 	s.push(replica.Attach{
 		Conn: c.Number(), Seq: s.seq, Session: a.Session, Password: append([]byte(nil), a.Password...), Timeout: a.Timeout, Again: a.Again,
 	})
+	s.asked(1)
 }
 
 // Submit takes the writes of a run.
@@ -277,6 +299,7 @@ func (s *server) Submit(c *session.Conn, rs []*znode.Request) {
 		r.Origin = znode.Origin{Server: uint64(s.id), Instance: uint64(s.process), Conn: c.Number(), Seq: s.seq}
 	}
 	s.push(replica.Requests{Conn: c.Number(), Requests: rs})
+	s.asked(len(rs))
 }
 
 // Detach says that a connection is gone.
@@ -373,7 +396,7 @@ func (s *server) quantum() {
 func (s *server) loop() {
 	ins := s.inbox
 	s.inbox, s.spare = s.spare[:0], ins
-	m := s.m
+	m, w := s.m, s.w
 	m.Step(replica.Clock{WallMs: s.wall(), Now: time.Duration(s.local())})
 	for _, in := range ins {
 		switch in := in.(type) {
@@ -386,6 +409,10 @@ func (s *server) loop() {
 			}
 		case replica.Received:
 			s.sawMessages(in)
+		case replica.LinkDown:
+			w.chk.Unheard(s.i, int(in.Link.Peer)-1)
+		case replica.Attach:
+			w.chk.Moves(in.Session)
 		}
 		m.Step(in)
 		if s.w.fault != nil {
@@ -417,7 +444,7 @@ func (s *server) collectTouches() {
 		}
 	})
 	if len(ts) > 0 {
-		s.touched(ts, s.w.lastHeard(ts))
+		s.touched(ts, s.w.lastHeard(ts), s.i)
 		s.m.Step(replica.Touched{Sessions: ts})
 	}
 }
@@ -429,8 +456,10 @@ func (s *server) perform(e *replica.Effects) {
 		s.fatal(string(e.Fatal.Reason), e.Fatal.Detail)
 		return
 	}
+	s.roles = append(s.roles[:0], s.asRole())
 	for _, n := range e.Notices {
 		s.notice(n)
+		s.roles = append(s.roles, s.asRole())
 	}
 	if e.CloseAll != "" {
 		w.cover.hit("close all: " + string(e.CloseAll))
@@ -480,6 +509,15 @@ func (s *server) perform(e *replica.Effects) {
 			p.breakLink(s.i)
 		}
 	}
+}
+
+// asRole is what it does now, for the checker.
+func (s *server) asRole() check.Role {
+	r := check.Role{Leads: s.role == zab.Leading, Leader: -1}
+	if s.role != zab.Looking {
+		r.Leader = int(s.leader) - 1
+	}
+	return r
 }
 
 func (s *server) fatal(reason, detail string) {

@@ -38,7 +38,7 @@ func (s *server) issue(op *zab.PersistOp, gen uint64) {
 			w.chk.Proposed(s.i, uint64(e.Zxid), o.Append[0].Hash)
 			switch {
 			case t.Type == znode.OpCreateSession:
-				w.chk.Touched(s.i, t.Session, s.active(), int64(t.Timeout))
+				w.chk.Touched(s.i, t.Session, s.active(), int64(t.Timeout), -1)
 			case t.Type == znode.OpCloseSession && t.Origin.Seq == 0:
 				w.chk.Expires(s.i, t.Session, s.active(), w.now/ms)
 				w.cover.hit("expiry")

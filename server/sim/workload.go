@@ -20,7 +20,13 @@ func (c *client) below() string {
 	return c.node()
 }
 
-func (c *client) data() []byte { return fmt.Appendf(nil, "%d.%d.%d", c.i, c.ordinal, c.xid) }
+func (c *client) data() []byte {
+	b := fmt.Appendf(nil, "%d.%d.%d", c.i, c.ordinal, c.xid)
+	if c.rnd.n(8) == 0 {
+		b = append(b, make([]byte, c.rnd.n(600))...)
+	}
+	return b
+}
 
 // act does what a client with a session does in its turn.
 func (c *client) act() {
@@ -31,7 +37,7 @@ func (c *client) act() {
 	switch {
 	case c.pin >= 0:
 		if len(c.waiting) == 0 {
-			c.send(session.Request{Op: znode.OpSync, Path: "/", Write: &znode.Request{Path: "/"}}, check.Request{Kind: check.Sync})
+			c.sync("/")
 			c.create(fmt.Sprintf("/probe%d-%d", c.i, c.ordinal), 0)
 		}
 	case c.xid == 0 && c.rnd.n(2) == 0 || c.w.chk.Committed() == uint64(w.cfg.age):
@@ -40,6 +46,14 @@ func (c *client) act() {
 	case c.rnd.chance(25):
 		c.w.cover.hit("client moves")
 		c.leave(c.rnd.n(2) == 0)
+	case c.rnd.chance(25):
+		c.w.cover.hit("client moves with writes under way")
+		c.burst(1 + c.rnd.n(4))
+		c.leave(c.rnd.n(2) == 0)
+		c.next, c.hurry = w.now, true
+	case c.rnd.chance(20):
+		c.w.cover.hit("burst")
+		c.burst(8 + c.rnd.n(24))
 	case c.rnd.chance(15):
 		c.send(session.Request{Op: znode.OpCloseSession, Write: &znode.Request{}}, check.Request{Kind: check.Write})
 	default:
@@ -47,6 +61,22 @@ func (c *client) act() {
 			c.request()
 		}
 	}
+}
+
+// burst sends writes one behind the other.
+func (c *client) burst(n int) {
+	for range n {
+		if c.rnd.n(3) == 0 {
+			c.create(c.node()+"/s-", 2)
+		} else {
+			c.write(znode.OpSetData, &znode.Request{Path: c.node(), Data: c.data(), Version: -1, TTL: -1})
+		}
+	}
+}
+
+// sync asks for all that is committed.
+func (c *client) sync(path string) {
+	c.send(session.Request{Op: znode.OpSync, Path: path, Write: &znode.Request{Path: path}}, check.Request{Kind: check.Sync})
 }
 
 func (c *client) create(path string, flags int32) {
@@ -95,7 +125,7 @@ func (c *client) request() {
 		c.send(session.Request{Op: znode.OpGetChildren2, Path: c.node(), Watch: watch}, check.Request{Kind: check.GetChildren})
 	case k < 96:
 		p := c.node()
-		c.send(session.Request{Op: znode.OpSync, Path: p, Write: &znode.Request{Path: p}}, check.Request{Kind: check.Sync})
+		c.sync(p)
 		c.send(session.Request{Op: znode.OpGetData, Path: p}, check.Request{Kind: check.GetData})
 	case k < 99:
 		r := session.Request{Op: znode.OpAddWatch, Path: c.node(), Mode: int32(c.rnd.n(2))}

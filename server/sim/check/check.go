@@ -33,15 +33,17 @@ type Checker struct {
 	// The one history: what has been committed, and what it did.
 	genesis    txn
 	order      []txn
-	broadcast  map[uint64]uint64 // zxid -> hash, of everything ever proposed
-	leaders    map[uint32]int    // who led each epoch as far as synchronizing
-	shown      uint64            // the largest zxid that any client has been shown
+	broadcast  map[uint64]uint64          // zxid -> hash, of everything ever proposed
+	leaders    map[uint32]int             // who led each epoch as far as synchronizing
+	promised   map[uint32]map[int]history // who has promised each epoch, with which history
+	shown      uint64                     // the largest zxid that any client has been shown
 	paths      map[string]*path
 	changes    []change
 	owned      map[int64]map[string]bool
 	sessions   map[int64]*session
 	conns      []*conn
 	leaderSeen map[int64]*touch
+	heard      map[[2]int]int64 // leader and learner -> when it was last heard, on the leader's clock
 
 	Answers uint64 // replies that clients have received
 }
@@ -67,8 +69,9 @@ type server struct {
 func New(members []Member, genesis uint64, sums [2]uint64) *Checker {
 	c := &Checker{
 		members: members, servers: make([]server, len(members)), broadcast: map[uint64]uint64{}, leaders: map[uint32]int{},
-		genesis: txn{zxid: genesis, sums: sums, applied: true, conn: -1}, paths: map[string]*path{},
-		owned: map[int64]map[string]bool{}, sessions: map[int64]*session{}, leaderSeen: map[int64]*touch{},
+		promised: map[uint32]map[int]history{},
+		genesis:  txn{zxid: genesis, sums: sums, applied: true, conn: -1}, paths: map[string]*path{},
+		owned: map[int64]map[string]bool{}, sessions: map[int64]*session{}, leaderSeen: map[int64]*touch{}, heard: map[[2]int]int64{},
 	}
 	return c
 }

@@ -23,6 +23,7 @@ func founded() *Checker {
 	c := three()
 	for s := range 3 {
 		both(c, s, Op{Accepted: 1})
+		c.SentPromise(s, 1)
 		both(c, s, Op{Accepted: 1, Current: 1, Stamp: true})
 	}
 	c.Leads(0, 1)
@@ -76,6 +77,9 @@ func TestSoundHistory(t *testing.T) {
 	c.SentAck(1, z(1, 2))
 	c.SentAckNewLeader(1, 1, 0)
 	c.Voted(1, 1, z(1, 2))
+	c.VotedFor(2, 1, z(1, 3))
+	c.SentAs(1, 0, []Role{{Leader: -1}, {Leader: 0}}, "Ack")
+	c.SentAsLeader(0, []Role{{Leads: true}}, "LeaderInfo")
 	if !c.Joined(2) || c.Joined(3) {
 		t.Error("who has joined?")
 	}
@@ -113,10 +117,35 @@ func TestEveryCheckCanFail(t *testing.T) {
 			both(c, 2, Op{Accepted: 2, Current: 2})
 			c.Leads(2, 2)
 		}},
+		{"an epoch that nobody has promised", "Z8", func(c *Checker) { both(c, 1, Op{Accepted: 2, Current: 1}); c.Leads(1, 2) }},
+		{"a history ahead among those who promised", "Z8", func(c *Checker) {
+			c.Proposed(0, z(1, 1), 1)
+			both(c, 1, Op{Append: one})
+			for s := range 2 {
+				both(c, s, Op{Accepted: 2, Current: 1})
+				c.SentPromise(s, 2)
+			}
+			c.Leads(0, 2)
+		}},
+		{"an epoch on one disk", "Z9", func(c *Checker) {
+			for s := range 2 {
+				both(c, s, Op{Accepted: 2, Current: 1})
+				c.SentPromise(s, 2)
+			}
+			both(c, 0, Op{Accepted: 2, Current: 2})
+			c.Established(0, 2)
+		}},
+		{"vote for less", "vote", func(c *Checker) {
+			c.Proposed(0, z(1, 1), 1)
+			both(c, 1, Op{Append: one})
+			c.VotedFor(1, 1, 0)
+		}},
+		{"a learner's word behind its role", "R20", func(c *Checker) { c.SentAs(1, 0, []Role{{Leads: true, Leader: 1}, {Leader: 2}}, "Ack") }},
+		{"a leader's word behind its role", "R20", func(c *Checker) { c.SentAsLeader(1, []Role{{Leader: 0}}, "LeaderInfo") }},
 		{"snapshot of nothing committed", "Z9", func(c *Checker) { c.Issued(1, &Op{Install: true, Zxid: z(1, 9)}) }},
 		{"epochs cross", "Z10", func(c *Checker) { c.Issued(1, &Op{Accepted: 2, Current: 3}) }},
 		{"log above the epoch", "Z10", func(c *Checker) {
-			c.Leads(0, 3)
+			c.leaders[3] = 0
 			c.Proposed(0, z(3, 1), 1)
 			c.Issued(1, &Op{Append: []Entry{{Zxid: z(3, 1), Hash: 1}}})
 		}},
@@ -215,8 +244,14 @@ func TestEveryClientCheckCanFail(t *testing.T) {
 		}},
 		{"expired too early", "S6", func(c *Checker, _ int) {
 			c.LeaderBegan(0, 0, map[int64]int64{7: 1000})
-			c.Touched(0, 7, 500, 0)
+			c.Touched(0, 7, 500, 0, 0)
 			c.Expires(0, 7, 1300, 1)
+		}},
+		{"expired over a silence", "S6", func(c *Checker, _ int) {
+			c.LeaderBegan(0, 0, map[int64]int64{7: 1000})
+			c.Touched(0, 7, 500, 0, 1)
+			c.Heard(0, 1, 1300)
+			c.Expires(0, 7, 1500, 1)
 		}},
 		{"answered after the expiry", "S6", func(c *Checker, _ int) {
 			c.LeaderBegan(0, 0, map[int64]int64{7: 1000})

@@ -173,6 +173,14 @@ func (c *Checker) Voted(s int, epoch uint32, last uint64) {
 	}
 }
 
+// VotedFor: a server that stands for election has voted for somebody with this history, which is never behind its own.
+func (c *Checker) VotedFor(s int, epoch uint32, last uint64) {
+	d := &c.servers[s].durable
+	if own := (history{d.current, d.last().zxid}); own.ahead(history{epoch, last}) {
+		c.fail("vote", "server %d, with %s in epoch %d, votes for %s in epoch %d", s, Zx(own.last), own.current, Zx(last), epoch)
+	}
+}
+
 // SentAck: a server has said that its log is durable up to z.
 func (c *Checker) SentAck(s int, z uint64) {
 	if d := &c.servers[s].durable; !d.holds(z) {
@@ -190,8 +198,17 @@ func (c *Checker) SentAckNewLeader(s int, epoch uint32, end uint64) {
 
 // SentPromise: a server has said that it accepts an epoch (LeaderInfo, AckEpoch).
 func (c *Checker) SentPromise(s int, epoch uint32) {
-	if d := &c.servers[s].durable; d.accepted < epoch {
+	d := &c.servers[s].durable
+	if d.accepted < epoch {
 		c.fail("Z12", "server %d promises epoch %d; durable: %d", s, epoch, d.accepted)
+	}
+	p := c.promised[epoch]
+	if p == nil {
+		p = map[int]history{}
+		c.promised[epoch] = p
+	}
+	if _, again := p[s]; !again {
+		p[s] = history{d.current, d.last().zxid}
 	}
 }
 

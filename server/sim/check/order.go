@@ -23,12 +23,65 @@ func (c *Checker) Leads(s int, epoch uint32) {
 	}
 	c.leaders[epoch] = s
 	c.complete(s, epoch)
+	own, ok := c.promised[epoch][s]
+	if !ok { // it has nobody to tell
+		own = history{c.servers[s].durable.current, c.servers[s].durable.last().zxid}
+	}
+	if !c.Quorum(func(i int) bool {
+		if i == s {
+			return c.servers[s].durable.accepted >= epoch
+		}
+		h, ok := c.promised[epoch][i]
+		return ok && (h.last == own.last || !h.ahead(own))
+	}) {
+		c.fail("Z8", "server %d begins epoch %d without the promises of a quorum whose histories are not ahead of its own", s, epoch)
+	}
 }
 
-// Established: a quorum holds the leader's history.
+// history is how votes and promises compare what servers hold.
+type history struct {
+	current uint32
+	last    uint64
+}
+
+func (h history) ahead(o history) bool {
+	return h.current > o.current || h.current == o.current && h.last > o.last
+}
+
+// Established: a quorum holds the leader's history, and the epoch, on its disks.
 func (c *Checker) Established(s int, epoch uint32) {
 	c.Leads(s, epoch)
 	c.complete(s, epoch)
+	if !c.Quorum(func(i int) bool { return c.servers[i].durable.current >= epoch || c.servers[i].lost.current >= epoch }) {
+		c.fail("Z9", "server %d serves epoch %d, which is not on the disks of a quorum", s, epoch)
+	}
+}
+
+// Role is what a server does.
+type Role struct {
+	Leads  bool
+	Leader int // whom it follows; -1: nobody
+}
+
+// SentAs: a server that had these roles since it last sent something has sent what only a learner says, to whom it
+// follows. What an earlier role has promised leaves with it, or never (R20).
+func (c *Checker) SentAs(s, to int, roles []Role, what string) {
+	for _, r := range roles {
+		if !r.Leads && r.Leader == to {
+			return
+		}
+	}
+	c.fail("R20", "server %d sends %s to server %d, which it does not follow", s, what, to)
+}
+
+// SentAsLeader: the same of what only a leader says.
+func (c *Checker) SentAsLeader(s int, roles []Role, what string) {
+	for _, r := range roles {
+		if r.Leads {
+			return
+		}
+	}
+	c.fail("R20", "server %d sends %s and does not lead", s, what)
 }
 
 // complete checks that a leader's history has everything that was ever committed (Z8, Z9).
