@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim mutations ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -51,6 +51,9 @@ kafka-kraft: build ## Kafka's own migration to KRaft
 sim:              ## simulated ensembles until stopped; or make sim SEEDS=1000, make sim SEED=7 ARGS=-trace
 	go build -o bin/storm ./server/sim/storm
 	bin/storm $(if $(SEEDS),-seeds $(SEEDS)) $(if $(SEED),-seed $(SEED)) -failed server/sim/testdata/failed.txt $(ARGS)
+hostile: build    ## storms over real servers: make hostile STORMS=20 ARGS='-minutes 5 -seed 7' (-means: as root, small file systems and control groups)
+	go build -o bin/hostile ./server/hostile/run
+	bin/hostile -zkserver bin/zkserver -storms $(or $(STORMS),1) $(ARGS)
 mutations:        ## every deliberate fault of testdata/mutations, and who finds it: make mutations ARGS='-only r0 -by explorer'
 	go run ./server/sim/mutation/run $(ARGS)
 interop: oracle differential clients harnesses

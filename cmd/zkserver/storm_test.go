@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkserver/zkserver/proto/jute"
+	"github.com/zkserver/zkserver/server/hostile"
 )
 
 // TestStorm: three voters and an observer under clients that use everything at once, while servers are killed, stopped,
@@ -156,7 +157,7 @@ type nemesis struct {
 	t      testing.TB
 	rng    *rand.Rand
 	ps     []*proc
-	net    *fabric
+	net    *hostile.Network
 	faults int
 
 	longest time.Duration // from the end of all faults to a write on every server
@@ -197,10 +198,10 @@ func (n *nemesis) isolate(p *proc, in, out bool) {
 			continue
 		}
 		if in {
-			n.net.hold(q.id, p.id)
+			n.net.Hold(q.id, p.id)
 		}
 		if out {
-			n.net.hold(p.id, q.id)
+			n.net.Hold(p.id, q.id)
 		}
 	}
 }
@@ -276,13 +277,13 @@ func (n *nemesis) strike(ctx context.Context) {
 	case 10: // one way between two
 		q := n.any()
 		if q != p {
-			n.net.hold(p.id, q.id)
+			n.net.Hold(p.id, q.id)
 		}
 		n.wait(ctx, 3*time.Second)
 	case 11: // links reset
 		for _, q := range n.ps {
 			if q != p {
-				n.net.reset(p.id, q.id)
+				n.net.Reset(p.id, q.id)
 			}
 		}
 		n.wait(ctx, 500*time.Millisecond)
@@ -302,7 +303,7 @@ func (n *nemesis) strike(ctx context.Context) {
 		_ = q.cmd.Process.Signal(syscall.SIGCONT)
 		n.wait(ctx, time.Second)
 	case 14: // a disk lost; another server dies while the blank one joins
-		n.net.heal()
+		n.net.Heal()
 		p.kill()
 		p.wipe()
 		p.start()
@@ -335,11 +336,11 @@ func (n *nemesis) strike(ctx context.Context) {
 		n.term(p)
 	}
 	if n.rng.IntN(3) > 0 {
-		n.net.heal()
+		n.net.Heal()
 	}
 	n.restart()
 	if n.rng.IntN(3) > 0 {
-		n.net.heal()
+		n.net.Heal()
 		n.wait(ctx, 2*time.Second)
 	}
 }
@@ -360,7 +361,7 @@ func (n *nemesis) restart() {
 func (n *nemesis) settle() {
 	n.t.Helper()
 	began := time.Now()
-	n.net.heal()
+	n.net.Heal()
 	for _, p := range n.ps {
 		if p.running() {
 			_ = p.cmd.Process.Signal(syscall.SIGCONT)

@@ -27,6 +27,7 @@ const (
 	Unknown Outcome = iota // nothing: a write may have taken effect at any time after Call, or never will
 	OK
 	Refused // it has had no effect, for a reason that held at one moment between Call and Return
+	Void    // it was not executed and will not be
 )
 
 // Action is what a part of an operation does to a register.
@@ -69,6 +70,8 @@ type Op struct {
 	Outcome Outcome
 
 	Call, Return int64 // any clock that all clients share; Return counts only if there was an answer
+
+	seen bool // a sequential node of its value is there
 }
 
 // Recorder collects a history from many goroutines.
@@ -103,16 +106,17 @@ func (r *Recorder) Ops() []*Op {
 }
 
 // Resolve settles the sequential creates of an object whose answers never came, from what is there when nothing happens
-// any more: names has the number of every value.
+// any more: names has the number of every value. What is there and was not to be is left as a fault for Verify.
 func Resolve(ops []*Op, object string, names map[string]int32) []*Op {
 	return slices.DeleteFunc(ops, func(op *Op) bool {
-		if op.Object != object || op.Outcome != Unknown || op.Parts[0].Do != Next {
+		if op.Object != object || op.Parts[0].Do != Next || op.Outcome == OK {
 			return false
 		}
 		number, there := names[op.Parts[0].Value]
-		if there {
+		if there && op.Outcome == Unknown {
 			op.Outcome, op.Return, op.Parts[0].Version = OK, never, number
 		}
+		op.seen = there
 		return !there
 	})
 }

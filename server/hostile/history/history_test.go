@@ -247,6 +247,9 @@ func TestPlantedViolations(t *testing.T) {
 		{"a refused write is seen", []*Op{
 			with(one(1, 10, 11, Write, Part{Do: Set, Expect: 7, Value: "x"}), Refused), one(2, 12, 13, Plain, look("x", 1, 10)),
 		}, []string{"refused"}},
+		{"what was not executed is seen", []*Op{
+			with(one(1, 10, 11, Write, set("x", 0, 0)), Void), one(2, 12, 13, Plain, look("x", 1, 10)),
+		}, []string{"refused"}},
 		{"a read shows what is written later", []*Op{one(2, 8, 9, Plain, look("x", 1, 10)), one(1, 10, 11, Write, set("x", 1, 10))}, []string{"future"}},
 		{"nobody wrote it", []*Op{one(2, 8, 9, Plain, look("x", 1, 10))}, []string{"nobody"}},
 		{"a write that happens twice", []*Op{
@@ -386,5 +389,9 @@ func TestResolve(t *testing.T) {
 	ops = Resolve([]*Op{with(one(1, 10, 0, Write, next("x", 0, 0)), Unknown), one(2, 20, 21, Write, next("z", 0, 10))}, "r", map[string]int32{"x": 0, "z": 0})
 	if r := verify(ops); len(r.Faults) == 0 {
 		t.Error("two of one number are not found")
+	}
+	ops = Resolve([]*Op{with(one(1, 10, 11, Write, next("x", 0, 0)), Void)}, "r", map[string]int32{"x": 0})
+	if r := verify(ops); len(r.Faults) == 0 {
+		t.Error("a child that was not to be is not found")
 	}
 }

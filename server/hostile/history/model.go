@@ -88,12 +88,12 @@ func Verify(ops []*Op, patience time.Duration) Report {
 	byObject := map[string][]porcupine.Operation{}
 	for _, op := range ops {
 		switch {
-		case op.Outcome != Unknown:
-			r.Operations++
-		case op.Kind == Write:
+		case op.Outcome == Unknown && op.Kind == Write:
 			r.Unknown++
+		case op.Outcome == OK || op.Outcome == Refused:
+			r.Operations++
 		}
-		if op.Kind == Plain || op.Outcome == Unknown && op.Kind != Write {
+		if op.Kind == Plain || op.Outcome == Void || op.Outcome == Unknown && op.Kind != Write {
 			continue
 		}
 		o := porcupine.Operation{Input: op, Call: op.Call, Return: op.Return}

@@ -108,6 +108,9 @@ func (f *facts) registers() {
 // values: what is read was written, not refused, and not written later.
 func (f *facts) values(ops []*Op) {
 	for _, op := range ops {
+		if op.seen && op.Outcome != OK {
+			f.fault("refused", "%s has a child %q, which was not made", op.Object, op.Parts[0].Value)
+		}
 		for i := range op.Parts {
 			p := &op.Parts[i]
 			if op.Outcome != OK || p.Do != Look || p.Version == Missing {
@@ -117,8 +120,8 @@ func (f *facts) values(ops []*Op) {
 			switch {
 			case w == nil:
 				f.fault("nobody", "%v shows %q, which nobody wrote", op.place(p), p.Value)
-			case w.Outcome == Refused:
-				f.fault("refused", "%v shows %q, whose writer was refused", op.place(p), p.Value)
+			case w.Outcome == Refused || w.Outcome == Void:
+				f.fault("refused", "%v shows %q, whose writer was told that it was not written", op.place(p), p.Value)
 			case w.Call > op.Return:
 				f.fault("future", "%v shows %q before it was written", op.place(p), p.Value)
 			}
