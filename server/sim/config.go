@@ -31,6 +31,7 @@ type Config struct {
 	drift   int      // clocks differ by so many thousandths
 	keep    int      // transactions of the log kept behind the durable state
 	flushed int64    // between two flushes of the state
+	states  int64    // between two rounds of the state writer at most
 	chunk   int      // records of a snapshot's chunk
 	age     zab.Zxid // where the history begins; zero: fresh servers
 	late    []bool   // servers that are blank until a fault starts them
@@ -127,6 +128,7 @@ func NewConfig(seed uint64) *Config {
 	c.storm, c.length = 46*s1, 59*s1
 	c.keep = []int{3, 20, 100, 1000}[r.n(4)]
 	c.flushed = r.between(100, 5000) * ms
+	c.states = []int64{150 * ms, 150 * ms, 150 * ms, 2 * s1}[r.n(4)]
 	c.chunk = 1 + r.n(12)
 	switch r.n(10) {
 	case 0: // near the counter's end

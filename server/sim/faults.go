@@ -34,6 +34,9 @@ func (w *World) strike(f *fault) {
 			return
 		}
 		s.crash(how, name)
+		if f.dice%2 == 0 { // and again, in the middle of what it must store then
+			s.atBoot = &doom{how: how, op: dooms[f.dice/8%len(dooms)], dur: w.rnd.delay(5*ms, s1)}
+		}
 		w.bootIn(s, f.dur)
 	case fPause:
 		s.pause(f.dur)
@@ -100,6 +103,9 @@ func (w *World) strike(f *fault) {
 		}
 		c := w.clients[f.dice%len(w.clients)]
 		if f.kind == fClientPause {
+			if f.dice&1 == 0 { // until its session is about to end
+				f.dur = c.timeout * w.rnd.between(90, 125) / 100
+			}
 			c.paused = w.now + f.dur
 		} else if k := c.conn; k != nil {
 			k.cut = true
@@ -116,9 +122,13 @@ func (w *World) strike(f *fault) {
 			}
 		}
 	case fStall: // disks that stand on the same storage
+		mask := f.dice
+		if f.dice>>10&1 == 0 {
+			mask = 1<<f.a ^ 1<<10 - 1 // all but one
+		}
 		for _, o := range w.servers {
-			if f.dice>>o.i&1 != 0 || o == s {
-				o.stuck = max(o.stuck, w.now+min(f.dur, 2*s1))
+			if mask>>o.i&1 != 0 {
+				o.stuck = max(o.stuck, w.now+f.dur)
 			}
 		}
 	case fBehind:
@@ -252,6 +262,12 @@ func (w *World) loseDisk(s *server, f *fault) {
 		if s.disk.damaged {
 			w.cover.hit("state damaged")
 		}
+	}
+	if f.dice%4 == 0 {
+		f.dur = w.rnd.delay(5*ms, 100*ms)
+	}
+	if f.dice%8 < 3 {
+		s.atBoot = &doom{how: crashPower, op: []string{"stamp", "install", "append+epoch", ""}[f.dice/8%4], dur: w.rnd.delay(5*ms, s1)}
 	}
 	w.bootIn(s, f.dur)
 }

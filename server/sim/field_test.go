@@ -483,7 +483,7 @@ var entries = []entry{
 
 // TestFieldE runs each entry with many seeds.
 func TestFieldE(t *testing.T) {
-	seeds := uint64(10)
+	seeds := uint64(5)
 	if os.Getenv("ZKSERVER_FULL") != "" {
 		seeds = 1000
 	}

@@ -17,7 +17,7 @@ func (w *World) heal() {
 		}
 	}
 	for _, s := range w.servers {
-		s.doom, s.ends, s.frail = nil, 0, 0
+		s.doom, s.atBoot, s.ends, s.frail = nil, nil, 0, 0
 		s.stuck, s.slowEnd, s.applySlow, s.badDisk = 0, 0, 0, false
 		s.revive()
 	}

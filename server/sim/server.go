@@ -70,8 +70,9 @@ type server struct {
 	slowEnd int64
 	badDisk bool
 	doom    *doom
-	ends    int // so many of its next processes end early
-	frail   int // questions and writes of clients until this one does; zero: it does not
+	atBoot  *doom // of the next process
+	ends    int   // so many of its next processes end early
+	frail   int   // questions and writes of clients until this one does; zero: it does not
 
 	// applier
 	work      []work
@@ -158,7 +159,8 @@ func (s *server) boot() {
 	s.began, s.local0, s.paused, s.pausedSum, s.lastQ = w.now, 0, 0, 0, 0
 	s.inbox, s.spare, s.seq, s.quanta, s.lease = nil, nil, 0, 0, 0
 	s.role, s.epoch, s.leader, s.serving, s.leaving = zab.Looking, 0, 0, false, false
-	s.queue, s.flight, s.badDisk, s.doom, s.frail = nil, nil, false, nil, 0
+	s.queue, s.flight, s.badDisk, s.frail = nil, nil, false, 0
+	s.doom, s.atBoot = s.atBoot, nil
 	s.work, s.txns, s.txnAt, s.decoded, s.joined = nil, nil, 0, false, nil
 	s.copied, s.cutNow = nil, false
 	s.flushAt = w.now + w.cfg.flushed

@@ -192,7 +192,7 @@ func (s *server) stateSoon(in int64) { s.soon(&s.on.state, evState, in) }
 // stateRun is one round of the state writer.
 func (s *server) stateRun() {
 	w, d := s.w, s.disk
-	defer s.stateSoon(s.rnd.between(50*ms, 150*ms))
+	defer s.stateSoon(s.rnd.between(50*ms, w.cfg.states))
 	if len(s.flight) > 0 && s.flight[0].op.Install != nil {
 		return // the switch rests it
 	}

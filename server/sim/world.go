@@ -147,6 +147,9 @@ func (w *World) start() {
 		w.cfg.Seed, w.cfg.voters, len(w.cfg.members)-w.cfg.voters, w.cfg.zab.SilenceLimit, w.cfg.zab.Lease, w.cfg.zab.Heartbeat,
 		w.cfg.zab.InitLimit, w.cfg.zab.SyncLimit, check.Zx(uint64(w.cfg.age)))
 	for _, s := range w.servers {
+		if w.rnd.n(12) == 0 { // it ends while it founds or joins
+			s.atBoot = &doom{how: crashPower, op: dooms[w.rnd.n(len(dooms))], dur: w.rnd.delay(5*ms, s1)}
+		}
 		if !w.cfg.late[s.i] {
 			s.boot()
 		}
