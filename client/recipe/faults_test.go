@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -298,6 +300,17 @@ type frozen struct {
 	factor int32
 	mu     sync.Mutex
 	ice    chan struct{} // nil: nothing is stopped
+	conns  map[*frozenConn]struct{}
+}
+
+// cut breaks the connections.
+func (f *frozen) cut() {
+	f.mu.Lock()
+	conns := slices.Collect(maps.Keys(f.conns))
+	f.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
 }
 
 func (f *frozen) freeze() {
@@ -319,7 +332,14 @@ func (f *frozen) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	return &frozenConn{Conn: conn, f: f, closed: make(chan struct{})}, nil
+	c := &frozenConn{Conn: conn, f: f, closed: make(chan struct{})}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conns == nil {
+		f.conns = map[*frozenConn]struct{}{}
+	}
+	f.conns[c] = struct{}{}
+	return c, nil
 }
 
 func (f *frozen) wait(end <-chan struct{}) {
@@ -345,7 +365,12 @@ type frozenConn struct {
 func (c *frozenConn) Write(b []byte) (int, error) { c.f.wait(c.closed); return c.Conn.Write(b) }
 
 func (c *frozenConn) Close() error {
-	c.once.Do(func() { close(c.closed) })
+	c.once.Do(func() {
+		close(c.closed)
+		c.f.mu.Lock()
+		defer c.f.mu.Unlock()
+		delete(c.f.conns, c)
+	})
 	return c.Conn.Close()
 }
 

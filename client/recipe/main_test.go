@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -11,7 +12,12 @@ import (
 	"github.com/zkserver/zkserver/client/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if file := os.Getenv(serverEnv); file != "" {
+		os.Exit(serve(file))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds what a test waits for.
 const patience = time.Minute
