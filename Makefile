@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -56,6 +56,8 @@ hostile: build    ## storms over real servers: make hostile STORMS=20 ARGS='-min
 	bin/hostile -zkserver bin/zkserver -storms $(or $(STORMS),1) $(ARGS)
 mutations:        ## every deliberate fault of testdata/mutations, and who finds it: make mutations ARGS='-only r0 -by explorer'
 	go run ./server/sim/mutation/run $(ARGS)
+profile: build    ## a profile of a server under load: make profile KIND=cpu LOAD='set -c 16 -d 1' (docs/profiling.md)
+	.ci/profile $(SHARED) bin/zkserver $(or $(KIND),cpu) $(LOAD)
 interop: oracle differential clients harnesses
 ci:
 	.ci/run

@@ -92,6 +92,8 @@ func TestUsageErrors(t *testing.T) {
 		"config check":            "want one argument",
 		"--log-level=loud x":      "allowed are debug, info, warn and error",
 		"config check not-there":  "not-there",
+		"--pprof=0.0.0.0:6060 x":  "want an address of the loopback with a port",
+		"--pprof=localhost x":     "want an address of the loopback with a port",
 		"start-foreground a b":    "want one argument",
 		"ensemble --tick=0s":      "--tick=0s: want 1ms or more",
 		"ensemble --observers=-1": "--observers=-1",

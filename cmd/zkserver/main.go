@@ -1,5 +1,5 @@
 // Command zkserver runs a server of a zkserver ensemble: zkserver zoo.cfg. It imports server and server/config; the
-// work is done there. Begin at main.go (commands), run.go (one server), ensemble.go (a whole ensemble on loopback).
+// work is done there. Begin at main.go (commands), run.go (one server), profile.go (its profiles), ensemble.go (a whole ensemble on loopback).
 package main
 
 import (

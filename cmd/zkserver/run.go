@@ -21,11 +21,13 @@ type runOptions struct {
 	config   config.Flags
 	logLevel string
 	rebuild  bool
+	pprof    string
 }
 
 func (o *runOptions) addFlags(cmd *cobra.Command) {
 	addConfigFlags(cmd, &o.config)
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild-state", false, "start although dataDir's state is missing: take a snapshot from the leader, and do not vote before that")
+	cmd.Flags().StringVar(&o.pprof, "pprof", "", "serve profiles of this process on an address of the loopback, such as 127.0.0.1:6060")
 	cmd.Flags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
@@ -34,6 +36,13 @@ func run(ctx context.Context, file string, o runOptions) error {
 	level, err := zerolog.ParseLevel(o.logLevel)
 	if err != nil {
 		return usageError{fmt.Errorf("--log-level=%s: allowed are debug, info, warn and error", o.logLevel)}
+	}
+	if o.pprof != "" {
+		p, err := startProfiler(o.pprof)
+		if err != nil {
+			return err
+		}
+		defer p.stop()
 	}
 	c, err := config.Load(file, o.config)
 	if err != nil {
