@@ -240,7 +240,7 @@ func (c *client) connected(k *conn, f *frame) {
 	}
 	c.attached, c.said = true, w.now
 	c.logf("has session %x", f.session)
-	w.chk.Attached(k.chk, f.session)
+	w.chk.Attached(k.chk, f.session, k.attach.Session)
 	if len(c.watches) > 0 {
 		c.setWatches()
 	}

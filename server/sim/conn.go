@@ -314,6 +314,9 @@ func (s *server) settleConns() {
 		for _, c := range list {
 			c.state = connDone
 			s.w.cover.hit("closed: " + string(c.sc.Reason()))
+			if c.sc.Reason() == session.ReasonOrder {
+				s.w.fail("S3", "server %d: what became of a request came out of its turn, or of none: it closed client %d's connection", s.i+1, c.cl.i)
+			}
 			if c.sc.Reason() != session.ReasonSession && len(c.out) > 0 && c.rnd.n(2) == 0 {
 				c.out = c.out[:c.rnd.n(len(c.out)+1)] // reset: what was on its way is lost
 			}

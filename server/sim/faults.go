@@ -133,6 +133,12 @@ func (w *World) strike(f *fault) {
 		}
 	case fBehind:
 		w.leaveBehind(s, f)
+	case fDepose: // the others lose it at once; it hears of that much later
+		for o := range w.servers {
+			if o != f.a {
+				w.pair(f.a, o).breakUnheard(f.a, f.dur)
+			}
+		}
 	case fLoop:
 		s.ends = 2 + f.dice%3
 		s.crash(crashProcess, name)

@@ -245,7 +245,12 @@ func (p *pair) connect() {
 
 // breakLink ends the link. by is the server that has ended it, or -1. A suffix of what is on its way is lost, and each
 // side hears of the end when it does.
-func (p *pair) breakLink(by int) {
+func (p *pair) breakLink(by int) { p.breaks(by, -1, 0) }
+
+// breakUnheard ends the link; late hears of that only so much later, and there is none until then.
+func (p *pair) breakUnheard(late int, by int64) { p.breaks(-1, late, by) }
+
+func (p *pair) breaks(by, late int, lateBy int64) {
 	w := p.w
 	if !p.up {
 		return
@@ -266,6 +271,8 @@ func (p *pair) breakLink(by int) {
 		in := p.rnd.delay(100*us, 50*ms)
 		if p.end[k] == by {
 			in = p.rnd.between(0, ms)
+		} else if p.end[k] == late {
+			in = lateBy
 		} else if p.rnd.n(8) == 0 { // half open
 			in = p.rnd.between(100*ms, 3*s1)
 		}
@@ -275,7 +282,11 @@ func (p *pair) breakLink(by int) {
 		}
 		p.put(k, x)
 	}
-	p.dialIn(p.rnd.delay(ms, 300*ms))
+	if late >= 0 {
+		p.dialIn(lateBy)
+	} else {
+		p.dialIn(p.rnd.delay(ms, 300*ms))
+	}
 }
 
 // ended: one of the two processes is gone.

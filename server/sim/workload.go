@@ -117,11 +117,11 @@ func (c *client) request() {
 		c.write(znode.OpCreateContainer, &znode.Request{Path: c.node(), ACL: openACL, Flags: 4, TTL: -1})
 	case k < 58:
 		c.write(znode.OpSetACL, &znode.Request{Path: c.node(), ACL: openACL, Version: -1, TTL: -1})
-	case k < 72:
+	case k < 68:
 		c.send(session.Request{Op: znode.OpGetData, Path: c.below(), Watch: watch}, check.Request{Kind: check.GetData})
-	case k < 81:
+	case k < 75:
 		c.send(session.Request{Op: znode.OpExists, Path: c.below(), Watch: watch}, check.Request{Kind: check.Exists})
-	case k < 89:
+	case k < 82:
 		c.send(session.Request{Op: znode.OpGetChildren2, Path: c.node(), Watch: watch}, check.Request{Kind: check.GetChildren})
 	case k < 96:
 		p := c.node()

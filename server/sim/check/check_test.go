@@ -50,7 +50,7 @@ func client() (c *Checker, k int) {
 	c = founded()
 	k = c.Opened(0, 1)
 	wrote(c, 1, Did{New: true, Session: 7, Conn: k})
-	c.Attached(k, 7)
+	c.Attached(k, 7, 0)
 	return c, k
 }
 
@@ -240,7 +240,7 @@ func TestEveryClientCheckCanFail(t *testing.T) {
 			wrote(c, 2, Did{Session: 7, Conn: k, Xid: 1, End: true})
 			c.Sent(k, Request{Xid: 1, Kind: Write})
 			c.Replied(k, &Reply{Xid: 1, Zxid: z(1, 2)})
-			c.Attached(c.Opened(0, 2), 7)
+			c.Attached(c.Opened(0, 2), 7, 7)
 		}},
 		{"expired too early", "S6", func(c *Checker, _ int) {
 			c.LeaderBegan(0, 0, map[int64]int64{7: 1000})
@@ -275,7 +275,7 @@ func TestEveryClientCheckCanFail(t *testing.T) {
 		}},
 		{"an older connection behind a sync", "I8", func(c *Checker, k int) {
 			n := c.Opened(0, 2)
-			c.Attached(n, 7)
+			c.Attached(n, 7, 7)
 			c.Sent(n, Request{Xid: 1, Kind: Sync})
 			c.Replied(n, &Reply{Xid: 1, Zxid: z(1, 1)})
 			wrote(c, 2, Did{Session: 7, Conn: k, Xid: 1})
@@ -347,7 +347,9 @@ func TestEveryClientCheckCanFail(t *testing.T) {
 			c.Sent(k, Request{Xid: 1, Kind: Ping})
 			c.Replied(k, &Reply{Xid: 1, Zxid: z(1, 9)})
 		}},
-		{"a session of nobody", "I7", func(c *Checker, k int) { c.Attached(k, 8) }},
+		{"a session of nobody", "I7", func(c *Checker, k int) { c.Attached(k, 8, 0) }},
+		{"a session of another", "I7", func(c *Checker, _ int) { c.Attached(c.Opened(0, 2), 7, 0) }},
+		{"another session", "I7", func(c *Checker, k int) { c.Attached(k, 7, 8) }},
 		{"a refusal that changes", "I7", func(c *Checker, k int) {
 			wrote(c, 2, Did{Session: 7, Conn: k, Xid: 1, Code: -1, Affected: []Affected{node(2)}})
 		}},
@@ -355,7 +357,7 @@ func TestEveryClientCheckCanFail(t *testing.T) {
 		{"stale sync", "C3", func(c *Checker, k int) {
 			o := c.Opened(1, 1)
 			wrote(c, 2, Did{New: true, Session: 9, Conn: o})
-			c.Attached(o, 9)
+			c.Attached(o, 9, 0)
 			c.Sent(o, Request{Xid: 1, Kind: Ping})
 			c.Replied(o, &Reply{Xid: 1, Zxid: z(1, 2)})
 			c.Sent(k, Request{Xid: 1, Kind: Sync})

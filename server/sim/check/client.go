@@ -17,6 +17,7 @@ type conn struct {
 // session is a session as the history and its client see it.
 type session struct {
 	created  bool
+	maker    int // the connection that asked for it
 	ended    bool
 	endedAt  uint64
 	shown    uint64
@@ -95,11 +96,14 @@ func (c *Checker) session(id int64) *session {
 	return s
 }
 
-// Attached: a connection has been given a session.
-func (c *Checker) Attached(k int, id int64) {
+// Attached: a connection has been given a session. It asked for that one, or for a new one (zero).
+func (c *Checker) Attached(k int, id, asked int64) {
 	x := c.conns[k]
 	x.session = id
 	s := c.session(id)
+	if asked != 0 && id != asked || asked == 0 && s.created && s.maker != k {
+		c.fail("I7", "client %d, connection %d: asked for session %x (0: a new one), was given %x, which another has", x.client, x.ordinal, asked, id)
+	}
 	if s.ended && s.shown >= s.endedAt {
 		c.fail("S5", "session %x was given to a connection after its end at %s", id, Zx(s.endedAt))
 	}
@@ -224,7 +228,9 @@ func (c *Checker) did(d *Did) {
 		if s.created && d.Code == 0 {
 			c.fail("S5", "session %x made a second time at %s", d.Session, Zx(d.Zxid))
 		}
-		s.created = s.created || d.Code == 0
+		if !s.created && d.Code == 0 {
+			s.created, s.maker = true, d.Conn
+		}
 		s.ticket = d.Ticket
 		return
 	}
