@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zkserver/zkserver/client"
 )
@@ -171,8 +172,8 @@ func TestQueueOfKazoo(t *testing.T) {
 type ledger struct {
 	mu     sync.Mutex
 	claims map[string][]*Claim // by data
-	taken  map[string]int  // for sure, by data
-	doubt  map[string]bool // by data
+	taken  map[string]int      // for sure, by data
+	doubt  map[string]bool     // by data
 	found  []string
 }
 
@@ -222,7 +223,7 @@ func TestQueueInStorms(t *testing.T) {
 		var sessions [4]<-chan *client.Client
 		var ends []func() error
 		for i := range sessions {
-			ch, end := e.sessions(func(ctx context.Context, c *client.Client) error {
+			ch, end := e.shortSessions(2*time.Second, func(ctx context.Context, c *client.Client) error {
 				q := NewQueue(c, "/q", Options{})
 				for round := 0; ; round++ {
 					var err error

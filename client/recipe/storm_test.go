@@ -120,10 +120,15 @@ func (e *env) run(f func(ctx context.Context) error) (end func() error) {
 
 // sessions runs a recipe in as many sessions as it takes, and tells the clients.
 func (e *env) sessions(run func(context.Context, *client.Client) error) (clients <-chan *client.Client, end func() error) {
+	return e.shortSessions(30*time.Second, run)
+}
+
+// shortSessions is sessions for storms: a session that a storm does not let be closed is over in time.
+func (e *env) shortSessions(timeout time.Duration, run func(context.Context, *client.Client) error) (clients <-chan *client.Client, end func() error) {
 	ch := make(chan *client.Client, 100)
 	return ch, e.run(func(ctx context.Context) error {
 		return Sessions(ctx, func(ctx context.Context) (*client.Client, error) {
-			c, err := client.Dial(ctx, e.s.Addr(), client.Options{Wire: e.wire, BackoffMax: 5 * time.Millisecond})
+			c, err := client.Dial(ctx, e.s.Addr(), client.Options{Wire: e.wire, SessionTimeout: timeout, BackoffMax: 5 * time.Millisecond})
 			if err == nil {
 				ch <- c
 			}
@@ -180,8 +185,10 @@ func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error)
 
 // spy looks at the requests that leave on the ZooKeeper wire: it counts them, and refuses what an old server does not know.
 type spy struct {
+	gate
+	raw  bool   // it is another wire: nothing is looked at
 	old  string // "": nothing is refused; "answers", "closes": addWatch is, so
-	mu   sync.Mutex
+	smu  sync.Mutex
 	seen map[int32]int
 }
 
@@ -191,14 +198,14 @@ const (
 )
 
 func (s *spy) count(op int32) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.smu.Lock()
+	defer s.smu.Unlock()
 	return s.seen[op]
 }
 
 func (s *spy) total() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.smu.Lock()
+	defer s.smu.Unlock()
 	for _, k := range s.seen {
 		n += k
 	}
@@ -206,9 +213,9 @@ func (s *spy) total() (n int) {
 }
 
 func (s *spy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
+	conn, err := s.gate.dial(ctx, network, addr)
+	if err != nil || s.raw {
+		return conn, err
 	}
 	return &spyConn{Conn: conn, s: s}, nil
 }
@@ -230,12 +237,12 @@ func (c *spyConn) Write(b []byte) (int, error) {
 		frame := c.rest[:n]
 		if c.begun {
 			op := int32(binary.BigEndian.Uint32(frame[8:]))
-			c.s.mu.Lock()
+			c.s.smu.Lock()
 			if c.s.seen == nil {
 				c.s.seen = make(map[int32]int)
 			}
 			c.s.seen[op]++
-			c.s.mu.Unlock()
+			c.s.smu.Unlock()
 			switch {
 			case op == opAddWatch && c.s.old == "closes":
 				return 0, fmt.Errorf("an old server: %w", c.Close())
