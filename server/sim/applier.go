@@ -34,6 +34,8 @@ func (s *server) applyRun() {
 		}
 		if x.gen != s.roleGen {
 			s.w.cover.hit("race: applied in a later role")
+		} else {
+			s.w.cover.hit("race: applied in its role")
 		}
 		n := len(s.txns) - s.txnAt
 		if s.rnd.n(4) == 0 { // the lock's budget is spent

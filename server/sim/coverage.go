@@ -59,13 +59,15 @@ var requiredCI = []string{
 	"race: delivered after own disk", "race: delivered before own disk",
 	"race: snapshot after its SyncBegin", "race: snapshot before its SyncBegin",
 	"race: joins an established leader", "race: joins before the leader is established",
-	"race: a write ends in a later role", "race: applied in a later role", "race: message of a replaced link",
+	"race: a write ends in a later role", "race: a write ends in its role", "race: applied in a later role", "race: applied in its role",
+	"race: a session moves while writes of it are under way", "race: a session moves at rest", "race: message of a replaced link",
 	"race: write of a connection that is gone", "link loses a suffix",
 	// what is broken on purpose
 	"fault: bad disk", "fault: client cut", "fault: client pause", "fault: clock jump", "fault: clock rate", "fault: crash", "fault: cut",
 	"fault: damaged state", "fault: flap", "fault: isolate", "fault: leave", "fault: log cut", "fault: one-way", "fault: pause",
 	"fault: power loss", "fault: rolling restart", "fault: slow apply", "fault: slow disk", "fault: slow link",
-	"fault: snapshot cut", "fault: split", "fault: stuck disk", "fault: wipe",
+	"fault: snapshot cut", "fault: split", "fault: stuck disk", "fault: wipe", "fault: stall", "fault: left behind", "fault: crash loop",
+	"fault: deposed", "burst",
 }
 
 var requiredAll = []string{
@@ -74,7 +76,8 @@ var requiredAll = []string{
 	"crash between synced and epoch", "crash between synced and stamp", "crash between synced and truncate",
 	"crash between synced and install", "crash between synced and append+epoch", "crash between epoch and append",
 	"crash during a sync of append+epoch", "crash during a sync of truncate", "crash during a sync of install",
-	"crash during a sync of stamp",
+	"crash during a sync of stamp", "crash between append and epoch", "crash between stamp and append", "crash between install and append",
+	"crash between append+epoch and append", "step down: observing: higher epoch seen", "link cut: the log was cut",
 	"turned away: has seen more", "race: write behind the end of its session", "close: session attached elsewhere",
 	"not confirmed", "log read below the base",
 }

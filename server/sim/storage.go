@@ -135,6 +135,8 @@ func (s *server) synced() {
 		}
 		if done[i].gen != s.roleGen {
 			w.cover.hit("race: a write ends in a later role")
+		} else {
+			w.cover.hit("race: a write ends in its role")
 		}
 		s.push(replica.Persisted{Seq: done[i].op.Seq, Gen: done[i].gen})
 	}

@@ -44,10 +44,12 @@ func (c *client) act() {
 		c.create(root, 0)
 	case len(c.waiting) > 20:
 	case c.rnd.chance(25):
-		c.w.cover.hit("client moves")
+		if len(c.waiting) == 0 {
+			c.w.cover.hit("race: a session moves at rest")
+		}
 		c.leave(c.rnd.n(2) == 0)
 	case c.rnd.chance(25):
-		c.w.cover.hit("client moves with writes under way")
+		c.w.cover.hit("race: a session moves while writes of it are under way")
 		c.burst(1 + c.rnd.n(4))
 		c.leave(c.rnd.n(2) == 0)
 		c.next, c.hurry = w.now, true

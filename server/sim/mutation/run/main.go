@@ -129,7 +129,7 @@ func (r *runner) find(m mutation.Mutation, finder string) (result, error) {
 	}
 	pkg := map[string]string{"explorer": "./server/sim/explore", "simulator": "./server/sim"}[finder]
 	binary := filepath.Join(dir, "finder")
-	out, err := r.command(ctx, "go", "test", "-c", "-vet", "off", "-overlay", overlay, "-o", binary, pkg)
+	out, err := r.command(ctx, "go", "test", "-c", "-vet", "off", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, pkg)
 	switch {
 	case ctx.Err() != nil:
 		return result{after: "out of time"}, nil
