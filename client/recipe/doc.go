@@ -1,5 +1,6 @@
-// Package recipe has what programs build on a tree of znodes: leader election, locks, semaphores. Each works against
-// zkserver, on both wires, and against Apache ZooKeeper 3.5.3 or newer.
+// Package recipe has what programs build on a tree of znodes: leader election, locks, semaphores, barriers, queues,
+// counters, groups, service discovery, caches. Each works against zkserver, on both wires, and against Apache ZooKeeper
+// 3.5.3 or newer.
 //
 // # What a Hold promises
 //
@@ -18,7 +19,10 @@
 // On a disconnect a Hold goes on until its deadline, or ends at once (Options.OnSuspend). If the connection is back in
 // time nothing has happened. At the end of the session every Hold ends, and every call that waits fails with
 // client.ErrSessionExpired: the client is of no more use. A Hold is never taken up again from a node of an earlier
-// session, nor one that has ended. Lead makes a new session by itself.
+// session, nor one that has ended.
+//
+// What is to outlive a session has a method Run, which ends with it: Sessions calls it again with another one, until its
+// context ends, and Lead does the same for an election. Together runs several in one session.
 //
 // # Lost replies
 //
@@ -26,5 +30,10 @@
 // name, so there is never a second one, nor one that nobody knows of. When a call is given up its node is removed in the
 // background, until that has succeeded or the session ends.
 //
-// Of this project's packages it imports client only. To begin reading: seat.go (a place in a line), then hold.go.
+// Where the name is not free to choose, or a node is changed that others change too, the write is in a multi with one to
+// a receipt, a node of this client's own (receipt.go), which tells whether a multi was executed whose reply was lost. Only
+// when the session ends before that is known does a call fail with an error that client.MaybeApplied reports.
+//
+// Of this project's packages it imports client only. To begin reading: seat.go (a place in a line), hold.go, then
+// receipt.go and sessions.go.
 package recipe
