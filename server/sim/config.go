@@ -98,12 +98,13 @@ const (
 	fDepose
 	faultKinds
 )
+	fVoterList
 
 var faultNames = [...]string{
 	"crash", "power loss", "pause", "cut", "one-way", "isolate", "slow disk", "stuck disk", "bad disk", "slow link", "slow apply",
 	"clock jump", "clock rate", "leave", "rolling restart", "wipe", "damaged state", "log cut", "snapshot cut", "client cut",
 	"client pause", "split", "flap", "stall", "left behind", "crash loop",
-	"deposed",
+	"deposed", "wrong voter list",
 }
 
 func (f *fault) String() string {
@@ -115,7 +116,7 @@ var weights = [faultKinds]int{
 	fCrash: 14, fPower: 10, fPause: 10, fCut: 14, fOneWay: 8, fIsolate: 8, fSlowDisk: 6, fStuckDisk: 4, fBadDisk: 3, fSlowLink: 5,
 	fSlowApply: 5, fJump: 2, fRate: 1, fLeave: 8, fRolling: 2, fWipe: 4, fDamage: 3, fCutLog: 8, fSnapCut: 4, fClientCut: 12,
 	fClientPause: 6, fSplit: 5, fFlap: 4, fStall: 5, fBehind: 6,
-	fLoop: 5, fDepose: 8,
+	fLoop: 5, fDepose: 8, fVoterList: 2,
 }
 
 // NewConfig draws a run.

@@ -29,6 +29,7 @@ const (
 	evProbe
 	evExit
 	evCutLogs
+	evMend
 )
 
 // event is something that will happen. gen names the run of the process that it belongs to, where it belongs to one.

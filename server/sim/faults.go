@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/zkserver/zkserver/server/replica"
 	"github.com/zkserver/zkserver/zab"
 )
@@ -139,6 +141,8 @@ func (w *World) strike(f *fault) {
 				w.pair(f.a, o).breakUnheard(f.a, f.dur)
 			}
 		}
+	case fVoterList:
+		w.misread(s, f.dur)
 	case fLoop:
 		s.ends = 2 + f.dice%3
 		s.crash(crashProcess, name)
@@ -182,6 +186,37 @@ func (w *World) cutLogs(but int) {
 			s.cutNow, s.flushAt = true, 0
 		}
 	}
+}
+
+// misread starts a server with a voter too many in its list; the operator mends that soon.
+func (w *World) misread(s *server, dur int64) {
+	for _, o := range w.servers {
+		if o.misled {
+			return
+		}
+	}
+	s.crash(crashProcess, "wrong voter list")
+	s.misled = true
+	w.bootIn(s, 10*ms)
+	w.at(10*ms+dur, event{kind: evMend, a: int32(s.i)})
+}
+
+// mend starts it with the right one.
+func (s *server) mend() {
+	if s.misled {
+		s.crash(crashProcess, "voter list mended")
+		s.misled = false
+		s.w.bootIn(s, 10*ms)
+	}
+}
+
+// list is the voter list that a server reads.
+func (s *server) list() []zab.Member {
+	ms := s.w.cfg.members
+	if s.misled {
+		ms = append(slices.Clone(ms), zab.Member{ID: zab.ServerID(len(ms) + 1), Weight: 1, Group: ms[0].Group})
+	}
+	return ms
 }
 
 // strikeLeader turns a fault on the server that leads.

@@ -19,6 +19,7 @@ func (w *World) heal() {
 	for _, s := range w.servers {
 		s.doom, s.atBoot, s.ends, s.frail = nil, nil, 0, 0
 		s.stuck, s.slowEnd, s.applySlow, s.badDisk = 0, 0, 0, false
+		s.mend()
 		s.revive()
 	}
 	for _, c := range w.clients {

@@ -18,16 +18,17 @@ import (
 // server is one server: its disk, and while it runs the process with the threads that replica.Replica has, each as
 // events of their own.
 type server struct {
-	w    *World
-	i    int
-	id   zab.ServerID
-	rnd  rng
-	disk *disk
-	up   bool
-	gen  uint32 // of the process
-	lost bool   // its disk was lost, or has never been filled, and it has not joined since
-	dead string // refused to go on; the operator's matter
-	away bool   // stopped on purpose until a boot that is on the agenda
+	w      *World
+	i      int
+	id     zab.ServerID
+	rnd    rng
+	disk   *disk
+	up     bool
+	gen    uint32 // of the process
+	lost   bool   // its disk was lost, or has never been filled, and it has not joined since
+	dead   string // refused to go on; the operator's matter
+	misled bool   // its voter list is not that of the others
+	away   bool   // stopped on purpose until a boot that is on the agenda
 
 	// clock
 	began     int64 // real time that local0 belongs to
@@ -200,15 +201,16 @@ func (s *server) boot() {
 	if w.fault != nil {
 		return
 	}
-	verifier := zab.NewVerifier(w.cfg.members)
+	members := s.list()
+	verifier := zab.NewVerifier(members)
 	m, err := replica.NewMachine(replica.Boot{
 		Zab: zab.Boot{
-			Self: s.id, Members: w.cfg.members, Verifier: verifier, Hard: d.hard, Base: d.base, Last: d.last(), Committed: d.commit,
+			Self: s.id, Members: members, Verifier: verifier, Hard: d.hard, Base: d.base, Last: d.last(), Committed: d.commit,
 			Delivered: delivered, Epochs: append([]zab.EpochEnd{}, d.epochs...), Ensemble: d.ensemble, Instance: d.instance,
 			NeedSnap: needSnap, Rand: rand.New(&s.rnd), Options: w.cfg.zab,
 		},
 		Election: election.Boot{
-			Self: s.id, Members: w.cfg.members, Verifier: verifier, ConfigSum: zab.ConfigSum(w.cfg.members), Rand: rand.New(&s.rnd),
+			Self: s.id, Members: members, Verifier: verifier, ConfigSum: zab.ConfigSum(members), Rand: rand.New(&s.rnd),
 		},
 		Tree: s, Process: s.process, Random: s.fill,
 		MinSessionTimeout: time.Duration(w.cfg.minSession * ms), SilenceLimit: w.cfg.zab.SilenceLimit,
@@ -526,6 +528,12 @@ func (s *server) fatal(reason, detail string) {
 	s.logf("fatal: %s: %s", reason, detail)
 	s.w.cover.hit("fatal: " + reason)
 	switch zab.Reason(reason) {
+	case zab.ReasonVoterList:
+		if !s.misled {
+			s.w.fail("fatal", "server %d: %s: %s", s.i+1, reason, detail)
+		}
+		s.crash(crashProcess, reason)
+		return
 	case zab.ReasonForeignEnsemble:
 		if s.w.cfg.age != 0 { // only where servers founded can there be two ensembles
 			s.w.fail("fatal", "server %d: %s: %s", s.i+1, reason, detail)
@@ -553,6 +561,9 @@ func (s *server) notice(n any) {
 	case zab.Serving:
 		s.logf("serving=%v epoch %d", n.On, n.Epoch)
 		s.serving = n.On
+		if n.On && s.misled {
+			w.fail("R18", "server %d serves with another voter list than the others", s.i+1)
+		}
 		if n.On && s.role == zab.Leading {
 			w.chk.Established(s.i, uint32(n.Epoch))
 			s.beganLeading()

@@ -224,6 +224,8 @@ func (w *World) step() {
 			s.crash(crashKind(e.b), "exit")
 		}
 	default:
+	case evMend:
+		w.servers[e.a].mend()
 		w.servers[e.a].event(e)
 	}
 }
