@@ -96,9 +96,9 @@ const (
 	fBehind
 	fLoop
 	fDepose
+	fVoterList
 	faultKinds
 )
-	fVoterList
 
 var faultNames = [...]string{
 	"crash", "power loss", "pause", "cut", "one-way", "isolate", "slow disk", "stuck disk", "bad disk", "slow link", "slow apply",

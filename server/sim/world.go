@@ -213,6 +213,8 @@ func (w *World) step() {
 		w.strike(&w.faults[e.a])
 	case evCutLogs:
 		w.cutLogs(int(e.a))
+	case evMend:
+		w.servers[e.a].mend()
 	case evHeal:
 		w.heal()
 	case evProbe:
@@ -224,8 +226,6 @@ func (w *World) step() {
 			s.crash(crashKind(e.b), "exit")
 		}
 	default:
-	case evMend:
-		w.servers[e.a].mend()
 		w.servers[e.a].event(e)
 	}
 }
