@@ -41,8 +41,8 @@ var arrows = map[string][]string{
 	"server/differential": {"proto/jute"},
 
 	"server/sim/check": {},
-	"server/sim":       {"zab", "election", "znode", "server/peer", "server/replica", "server/session", "server/store", "server/sim/check"},
-	"server/sim/storm": {"server/sim"},
+	"server/sim":       {"zab", "election", "znode", "server/peer", "server/replica", "server/session", "server/store", "server/sim/check", "server/hostile/history"},
+	"server/sim/storm": {"server/sim", "server/hostile/history"},
 	"server/bounds":    {},
 
 	"server/front":            {"znode", "server/session", "proto/jute"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zkserver/zkserver/server/hostile/history"
 	"github.com/zkserver/zkserver/server/session"
 	"github.com/zkserver/zkserver/server/sim/check"
 	"github.com/zkserver/zkserver/znode"
@@ -48,6 +49,7 @@ type sent struct {
 	path  string
 	watch bool
 	mode  int32
+	note  *history.Op // nil: not of the history
 }
 
 type clientWatch struct {
@@ -116,7 +118,7 @@ func (c *client) tick() {
 		c.leave(true)
 	case w.now >= c.busy:
 		c.busy = w.now + again
-		c.act()
+		c.turn()
 	case len(c.waiting) == 0 && w.now-c.said > c.timeout/3:
 		c.send(session.Request{Op: znode.OpPing}, check.Request{Kind: check.Ping})
 	}
@@ -310,6 +312,9 @@ func (c *client) replied(f *frame) {
 	}
 	r := c.waiting[0]
 	c.waiting = c.waiting[1:]
+	if r.note != nil {
+		c.tell(r.note, f)
+	}
 	ok := f.code == 0
 	switch r.op {
 	case znode.OpExists:

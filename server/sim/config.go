@@ -50,6 +50,8 @@ type Limits struct {
 	Drop    []int // faults left out, by number
 	Clients int   // at most so many; zero: all
 	Ops     int   // requests of a client at most; zero: any number
+
+	Histories bool // not less but another run: with registers, and a search for an order of what clients were told
 }
 
 // fault is something that goes wrong at a time.

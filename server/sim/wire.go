@@ -20,6 +20,8 @@ type frame struct {
 	path  string
 	event znode.EventType
 
+	versions [3]int32 // of what a write has written, in its order
+
 	ok       bool // of a connect response
 	session  int64
 	password [16]byte
@@ -82,10 +84,15 @@ func (w *wire) AppendReply(dst []byte, r *session.Reply) []byte {
 			for _, n := range r.Names {
 				f.node.KidSum += check.NameHash(n)
 			}
+		case znode.OpSetData:
+			f.versions[0] = r.Stat.Version
 		case znode.OpMulti:
 			for i := range r.Multi {
 				if r.Multi[i].Code != znode.OK {
 					f.code = multiFailed
+				}
+				if i < len(f.versions) {
+					f.versions[i] = r.Multi[i].Stat.Version
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkserver/zkserver/server/hostile/history"
 	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/server/sim/check"
 	"github.com/zkserver/zkserver/zab"
@@ -44,6 +45,7 @@ type World struct {
 	hash  uint64
 	trace io.Writer
 	fault *check.Fault
+	rec   *history.Recorder // nil: clients have no registers
 }
 
 // Stats are totals of a run.
@@ -59,6 +61,8 @@ type Result struct {
 	Hash  uint64       // of everything that happened
 	Cover Coverage
 	Stats Stats
+
+	History history.Report // with Limits.Histories
 }
 
 // Run makes a run. trace, unless nil, is told what happens.
@@ -73,7 +77,11 @@ func (w *World) run() (res Result) {
 		}
 		w.stats.Simulated = time.Duration(w.now)
 		w.stats.Ops = w.chk.Answers
-		res = Result{Seed: w.cfg.Seed, Fault: w.fault, Hash: w.hash, Cover: w.cover, Stats: w.stats}
+		var told history.Report
+		if w.rec != nil {
+			told = w.verify()
+		}
+		res = Result{Seed: w.cfg.Seed, Fault: w.fault, Hash: w.hash, Cover: w.cover, Stats: w.stats, History: told}
 	}()
 	w.start()
 	for !w.done && w.fault == nil {
@@ -108,6 +116,9 @@ func frames(stack []byte) string {
 func newWorld(cfg *Config, lim Limits, trace io.Writer) *World {
 	w := &World{
 		cfg: cfg, lim: lim, rnd: stream(cfg.Seed, 2000, 0), trace: trace, process: 100, origins: map[uint64]int{}, heard: map[int64]int64{}, reported: map[*peer.Touches][]int64{}, cover: Coverage{},
+	}
+	if lim.Histories {
+		w.rec = history.NewRecorder(func() int64 { return w.now })
 	}
 	ms := make([]check.Member, len(cfg.members))
 	for i, m := range cfg.members {

@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zkserver/zkserver/server/hostile/history"
 	"github.com/zkserver/zkserver/server/sim"
 )
 
@@ -45,6 +46,7 @@ func main() {
 	flag.StringVar(&o.drop, "drop", "", "faults to leave out, by number: 3,17")
 	flag.IntVar(&o.limits.Clients, "clients", 0, "at most so many clients; 0: as the seed says")
 	flag.IntVar(&o.limits.Ops, "ops", 0, "at most so many requests of a client; 0: any number")
+	flag.BoolVar(&o.limits.Histories, "histories", false, "clients have registers too, and what they were told must be linearizable")
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "seeds at a time")
 	flag.StringVar(&o.list, "require", "", "coverage that must be reached: ci or all")
 	flag.BoolVar(&o.coverage, "coverage", false, "print all that was reached")
@@ -87,6 +89,7 @@ type total struct {
 	mu     sync.Mutex
 	seeds  int
 	stats  sim.Stats
+	told   history.Report
 	cover  sim.Coverage
 	failed []sim.Result
 }
@@ -101,6 +104,10 @@ func (t *total) add(r *sim.Result) {
 	t.stats.Events += r.Stats.Events
 	t.stats.Simulated += r.Stats.Simulated
 	t.cover.Add(r.Cover)
+	t.told.Operations += r.History.Operations
+	t.told.Unknown += r.History.Unknown
+	t.told.Objects += r.History.Objects
+	t.told.Undecided = append(t.told.Undecided, r.History.Undecided...)
 	if r.Fault != nil {
 		t.failed = append(t.failed, *r)
 	}
@@ -111,6 +118,9 @@ func (t *total) print(out io.Writer, since time.Time) {
 	defer t.mu.Unlock()
 	fmt.Fprintf(out, "%d seeds, %.1f simulated hours, %d operations answered, %d faults, %d failed, %v\n", t.seeds,
 		t.stats.Simulated.Hours(), t.stats.Ops, t.stats.Faults, len(t.failed), time.Since(since).Round(time.Second))
+	if h := &t.told; h.Operations > 0 {
+		fmt.Fprintf(out, "histories: %d operations answered, %d writes of unknown outcome, %d objects, %d undecided\n", h.Operations, h.Unknown, h.Objects, len(h.Undecided))
+	}
 }
 
 // storm runs seeds until there are enough, one fails, or it is stopped.
@@ -177,7 +187,7 @@ func report(out io.Writer, o *options, r *sim.Result) error {
 		return nil
 	}
 	fmt.Fprintf(out, "seed %d: %v\n", r.Seed, r.Fault)
-	if o.failed != "" {
+	if o.failed != "" && !o.limits.Histories {
 		if err := remember(o.failed, r); err != nil {
 			return err
 		}
@@ -197,6 +207,9 @@ func command(seed uint64, l sim.Limits) string {
 	}
 	if l.Clients > 0 {
 		s += fmt.Sprintf(" -clients %d", l.Clients)
+	}
+	if l.Histories {
+		s += " -histories"
 	}
 	if l.Ops > 0 {
 		s += fmt.Sprintf(" -ops %d", l.Ops)
