@@ -28,6 +28,7 @@ type learner struct {
 	counted  bool // may be counted in quorums: a voter of our ensemble
 	blank    bool // came without our ensemble id
 	counts   bool // its promise of our epoch counts
+	owes     Zxid // a blank: what was committed when it came, perhaps with acks of the disk that it has lost
 	has      extent
 	plan     plan
 
@@ -175,7 +176,7 @@ func (c *Core) stream(x *learner) {
 		limit = c.committed // an observer holds committed transactions only
 	}
 	if !x.marked {
-		limit = min(limit, c.lead.historyEnd)
+		limit = min(limit, max(c.lead.historyEnd, x.owes))
 	}
 	for x.readID == 0 && x.cursor < limit && (x.inFlight == 0 || x.inFlight < c.opts.Window) {
 		entries, bytes := c.ring.after(x.cursor, limit, min(c.opts.RunBytes, max(1, c.opts.Window-x.inFlight)))
@@ -238,14 +239,15 @@ func (c *Core) onLogRead(in LogRead) {
 }
 
 // mayMark: an observer may learn of the epoch only when it is established, and a blank only from a leader that a
-// quorum without it has confirmed since it came (interleavings 10).
+// quorum without it has confirmed since it came, and behind all that was committed by then: it stamps itself when it is
+// told, and counts from then on (interleavings 10).
 func (c *Core) mayMark(x *learner) bool {
 	l := c.lead
 	switch {
 	case x.observer:
 		return l.phase == established
 	case !x.counted:
-		return l.phase == established && l.confirmed > x.begun
+		return l.phase == established && l.confirmed > x.begun && x.cursor >= x.owes
 	}
 	return true
 }

@@ -63,6 +63,9 @@ func (c *Core) admit(p *peerState) {
 	}
 	x.blank = !own
 	x.counted = !x.observer && (own || l.founding && l.phase < established && !info.Transaction)
+	if !x.observer && !x.counted {
+		x.owes = c.committed
+	}
 	i, _ := slices.BinarySearchFunc(l.learners, x.id, func(x *learner, id ServerID) int { return cmpID(x.id, id) })
 	l.learners = slices.Insert(l.learners, i, x)
 	if l.phase >= promising {

@@ -196,6 +196,7 @@ func (d *dump) learner(x *learner, p phase) {
 		d.num(uint64(f.bytes))
 	}
 	d.num(x.begun)
+	d.zxids(x.owes)
 	d.num(x.answered)
 }
 
