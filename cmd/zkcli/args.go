@@ -51,7 +51,7 @@ func (c *command) parse(words []string) (*invocation, error) {
 			name, value, inline := strings.Cut(strings.TrimLeft(w, "-"), "=")
 			o := c.option(name)
 			if o == nil {
-				return nil, usagef("Unrecognized option: %s", w)
+				return nil, unrecognized(w)
 			}
 			if o.arg != "" && !inline {
 				if len(words) == 0 {
@@ -75,12 +75,26 @@ func (c *command) parse(words []string) (*invocation, error) {
 	return in, nil
 }
 
+// unrecognized is an option that a command has not. Those before it are often meant.
+func unrecognized(w string) error {
+	name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
+	for _, o := range globalOptions {
+		if o, _, _ = strings.Cut(o, "\t"); name != "" && strings.TrimLeft(o, "-") == name {
+			return usagef("Unrecognized option: %s (it stands before the command: zkcli %s ... COMMAND)", w, o)
+		}
+	}
+	if len(w) > 1 && w[1] >= '0' && w[1] <= '9' {
+		return usagef("Unrecognized option: %s (behind -- nothing is an option)", w)
+	}
+	return usagef("Unrecognized option: %s", w)
+}
+
 // short reads -s, -sw, -v 5, -v5 or -v=5.
 func (in *invocation) short(w string, words []string) ([]string, error) {
 	for i := 1; i < len(w); i++ {
 		o := in.cmd.option(w[i : i+1])
 		if o == nil {
-			return nil, usagef("Unrecognized option: %s", w)
+			return nil, unrecognized(w)
 		}
 		if o.arg == "" {
 			in.opts[o.name] = ""

@@ -69,17 +69,32 @@ func (c *child) signal(sig os.Signal) {
 }
 
 // suspend follows the command that was stopped by a key (Ctrl-Z), so that the shell that has started zkcli notices. When zkcli
-// goes on, so does the command, if it may.
+// goes on, so does the command, if it may. Where there is no such shell nobody would let it go on: then nothing stops.
 func (c *child) suspend(may func() bool) {
 	if !c.terminal {
 		return
 	}
 	c.foreground(c.pid, unix.Getpgrp())
-	_ = syscall.Kill(0, syscall.SIGSTOP) // here is where it stands still
+	if shell, err := unix.Getsid(os.Getppid()); err == nil && shell == sid() {
+		resumed := make(chan os.Signal, 1)
+		signal.Notify(resumed, syscall.SIGCONT)
+		_ = syscall.Kill(0, syscall.SIGSTOP)
+		<-resumed // the stop itself may come some time after the call
+		signal.Stop(resumed)
+	}
 	c.foreground(unix.Getpgrp(), c.pid)
 	if may() { // else it is told of the loss, and then goes on
 		c.signal(syscall.SIGCONT)
 	}
+}
+
+// sid is this process's session of the terminal.
+func sid() int {
+	n, err := unix.Getsid(0)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // foreground gives the terminal from one group to another, if that has it.

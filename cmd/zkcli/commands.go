@@ -31,6 +31,7 @@ func commands() []*command {
 	force := option{name: "f", help: "Nodes that exist are made equal, not refused"}
 	depth := option{name: "d", arg: "depth", help: "No deeper than this"}
 	parents := option{name: "p", help: "Make what is missing above it, open to everybody"}
+	batch := option{name: "b", arg: "size", help: "Nodes per transaction, default 1000"}
 	holder := []option{
 		{name: "w", arg: "ms", help: "Wait so long at most, default without end; exit code 123 then"},
 		{name: "id", arg: "text", help: "Who takes part, to people; default host and process"},
@@ -88,7 +89,7 @@ func commands() []*command {
 		},
 		{
 			name: "deleteall", usage: "path [-b batch size]", summary: "delete a node and all below it", min: 1, max: 1, run: deleteAll,
-			options: []option{{name: "b", arg: "size", help: "Nodes per transaction, default 1000"}},
+			options: []option{batch},
 		},
 		{
 			name: "delquota", usage: "[-n|-b|-N|-B] path", summary: "remove a quota, or one of its limits", min: 1, max: 1, run: delQuota,
@@ -203,8 +204,9 @@ func commands() []*command {
 			},
 		},
 		{
-			name: "rm", usage: "[-r] [--dry-run] path", summary: "delete a node or a tree, showing how far it is", min: 1, max: 1, run: remove, long: true,
-			example: "zkcli rm -r --dry-run /app", options: []option{{name: "r", help: "With all below"}, dry},
+			name: "rm", usage: "[-r] [-b batch size] [--dry-run] path", summary: "delete a node or a tree, showing how far it is", min: 1, max: 1, run: remove, long: true,
+			example: "zkcli rm -r --dry-run /app", options: []option{{name: "r", help: "With all below"}, batch, dry},
+			more: "Ctrl-C stops it, and it says how many are deleted by then.",
 		},
 		{
 			name: "set", usage: "path data [-s] [-v version] [-b]", summary: "replace a node's data", min: 1, max: 2, run: set,

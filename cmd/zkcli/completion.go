@@ -22,7 +22,7 @@ var completions = map[string]string{
   COMPREPLY=()
   for value in $(zkcli __complete "$line" 2>/dev/null); do
     value=${value%%$'\t'*}
-    COMPREPLY+=("${value#"${word%"${word##*[:=@]}"}"}")
+    COMPREPLY+=("${value#"${word%"${word##*[:=]}"}"}")
   done
   [[ ${COMPREPLY[0]} == /* ]] && compopt -o nospace
   return 0

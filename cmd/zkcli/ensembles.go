@@ -33,7 +33,8 @@ const configExample = `  default = test        # used where no -server is given
 
   [prod]
   server = zk1:2181,zk2:2181,zk3:2181/app
-  auth = digest:user:password        # may be repeated; then nobody else may read the file
+  # credentials may be repeated; nobody else may read a file that has any
+  auth = digest:user:password
   timeout = 10000
   wire = grpc
   read-only = true`

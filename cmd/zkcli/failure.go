@@ -132,6 +132,9 @@ func message(err error) string {
 	if !errors.As(err, &ce) {
 		return err.Error()
 	}
+	if ce.Code == client.ErrInvalidACL {
+		return texts[ce.Code] + ce.Path + " (the list is empty, or has a scheme or an id that the server does not take; auth:: takes a session with credentials, -auth)"
+	}
 	if text, ok := texts[ce.Code]; ok {
 		return text + ce.Path
 	}

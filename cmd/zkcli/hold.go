@@ -27,12 +27,13 @@ func elect(ctx context.Context, s *session, in *invocation) error {
 // lock runs a command while this process has a lock, or lists who has it and who waits.
 func lock(ctx context.Context, s *session, in *invocation) error {
 	return s.held(ctx, in, func(c *client.Client, path string, o recipe.Options) func(context.Context) (*recipe.Hold, error) {
-		m := recipe.NewRWMutex(c, path, o)
+		// Nodes of a mutex are what other libraries' locks look for; readers wait for them too.
+		m, readers := recipe.NewMutex(c, path, o), recipe.NewRWMutex(c, path, o)
 		switch shared, once := in.has("s"), in.has("n"); {
 		case shared && once:
-			return m.TryRLock
+			return readers.TryRLock
 		case shared:
-			return m.RLock
+			return readers.RLock
 		case once:
 			return m.TryLock
 		default:
@@ -86,9 +87,11 @@ func (s *session) held(ctx context.Context, in *invocation, by func(c *client.Cl
 		}
 	}
 	defer signal.Stop(h.signals)
-	if h.c, err = s.client(ctx); err != nil {
+	own := session{o: s.o, p: s.p} // what it holds ends with the command, and a shell does not print what it watches
+	if h.c, err = own.client(ctx); err != nil {
 		return err
 	}
+	defer own.close()
 	if len(h.argv) == 0 {
 		return h.list(ctx)
 	}
@@ -190,6 +193,9 @@ func (h *holding) release(hold *recipe.Hold) error {
 
 // run runs the command until it ends, and ends it when the Hold does.
 func (h *holding) run(hold *recipe.Hold) (code int, err error) {
+	if h.s.usualTerminal != nil {
+		defer h.s.usualTerminal()()
+	}
 	ch, err := h.start(hold)
 	if err != nil {
 		return 0, err

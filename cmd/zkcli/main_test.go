@@ -66,10 +66,7 @@ func testServer(t *testing.T) string {
 	if s := os.Getenv("ZKCLI_TEST_SERVER"); s != "" {
 		return s
 	}
-	addr, stop, err := startServer(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr, stop := startServer(t)
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Error(err)

@@ -36,7 +36,11 @@ func remove(ctx context.Context, s *session, in *invocation) error {
 		}
 		return s.removed(path, "deleted", 1, nil)
 	}
-	deleted, err := s.deleteTree(ctx, c, path, 1000)
+	batch, err := in.batch()
+	if err != nil {
+		return err
+	}
+	deleted, err := s.deleteTree(ctx, c, path, batch)
 	return s.removed(path, "deleted", deleted, err)
 }
 

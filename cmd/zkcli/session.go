@@ -31,6 +31,8 @@ type session struct {
 	last         error               // of the last command: the exit code
 	progress     func()              // a command of many steps calls it after each: it ends when one takes too long
 	quitting     bool
+
+	usualTerminal func() (back func()) // of a shell: makes the terminal what programs expect
 }
 
 // historyShown is how many commands the command history lists.

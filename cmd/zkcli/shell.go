@@ -33,6 +33,17 @@ func (s *session) shell(getenv func(string) string) int {
 	_ = connected(ctx, s.c) // the prompt says how it went
 	cancel()
 	file := historyFile(getenv)
+	stdin := int(os.Stdin.Fd())
+	if usual, err := term.GetState(stdin); err == nil {
+		s.usualTerminal = func() func() {
+			editing, err := term.GetState(stdin)
+			if err != nil {
+				return func() {}
+			}
+			_ = term.Restore(stdin, usual) // else the command has an odd terminal
+			return func() { _ = term.Restore(stdin, editing) }
+		}
+	}
 	line := liner.NewLiner()
 	defer func() { _ = line.Close() }() // gives the terminal back
 	line.SetCtrlCAborts(true)

@@ -32,6 +32,12 @@ type terminal struct {
 
 func openTerminal(t *testing.T, env ...string) *terminal {
 	t.Helper()
+	return openTerminalFor(t, nil, env...)
+}
+
+// openTerminalFor runs zkcli with arguments, or another program if the first one is a path.
+func openTerminalFor(t *testing.T, args []string, env ...string) *terminal {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip("no pseudo terminal here: ", err)
@@ -55,7 +61,10 @@ func openTerminal(t *testing.T, env ...string) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &terminal{t: t, master: master, cmd: exec.Command(exe), more: make(chan struct{}, 1), ended: make(chan struct{})}
+	if len(args) > 0 && args[0][0] == '/' {
+		exe, args = args[0], args[1:]
+	}
+	p := &terminal{t: t, master: master, cmd: exec.Command(exe, args...), more: make(chan struct{}, 1), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), append([]string{asProgram + "=1", "TERM=xterm", "NO_COLOR=1", "TZ=UTC", "ZKCLI_CONFIG=/nowhere/zkcli"}, env...)...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -106,10 +115,28 @@ func (p *terminal) expect(want string) {
 		case <-p.more:
 		case <-deadline:
 			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines say where it waits
-			<-p.ended
+			select {
+			case <-p.ended:
+			case <-time.After(5 * time.Second):
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			p.t.Fatalf("never shown: %q; shown was %q\nall of it: %q\nand at the end: %s", want, rest, p.text.String()[:p.seen], p.text.String()[p.seen:])
 		}
 	}
+}
+
+// exit waits for the end, and gives the exit code.
+func (p *terminal) exit() int {
+	p.t.Helper()
+	timer := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
+	defer timer.Stop()
+	err := p.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	return p.cmd.ProcessState.ExitCode()
 }
 
 func (p *terminal) keys(s string) {

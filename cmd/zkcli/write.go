@@ -198,13 +198,9 @@ func deleteNode(ctx context.Context, s *session, in *invocation) error {
 
 func deleteAll(ctx context.Context, s *session, in *invocation) error {
 	path := in.args[0]
-	batch := 1000
-	if b, ok := in.opts["b"]; ok {
-		n, err := strconv.Atoi(b)
-		if err != nil || n < 1 {
-			return usagef("batch size %q: want a positive number", b)
-		}
-		batch = n
+	batch, err := in.batch()
+	if err != nil {
+		return err
 	}
 	if path == "/" {
 		return usagef("Arguments are not valid : the root cannot be deleted")
@@ -222,6 +218,19 @@ func deleteAll(ctx context.Context, s *session, in *invocation) error {
 		s.p.value(map[string]any{"path": path, "deleted": deleted})
 	}
 	return nil
+}
+
+// batch is the value of -b: nodes in one transaction.
+func (in *invocation) batch() (int, error) {
+	b, ok := in.opts["b"]
+	if !ok {
+		return 1000, nil
+	}
+	n, err := strconv.Atoi(b)
+	if err != nil || n < 1 {
+		return 0, usagef("batch size %q: want a positive number", b)
+	}
+	return n, nil
 }
 
 // batchBytes bounds the paths of one transaction, in bytes, far below a server's limit of a request.
