@@ -12,7 +12,7 @@ import (
 const completeWord = "__complete"
 
 // shellWait bounds how long a key waits for the names of children when the connection has to be made first.
-const shellWait = 2 * time.Second
+const shellWait = time.Second
 
 // completions are the scripts by shell. A script knows nothing itself but how its shell asks.
 var completions = map[string]string{

@@ -179,9 +179,16 @@ func (h *holding) busy() error {
 	return statusError{exitNotHad, h.path + " is held by " + by}
 }
 
+// lostWait is how long a place that is lost is tried to be given up.
+const lostWait = time.Second
+
 // release gives the place up. Where the server cannot be reached, the session's end does it.
 func (h *holding) release(hold *recipe.Hold) error {
-	ctx, cancel := context.WithTimeout(context.Background(), h.s.o.wait)
+	wait := h.s.o.wait
+	if hold.Context().Err() != nil {
+		wait = min(wait, lostWait)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	err := hold.Release(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
