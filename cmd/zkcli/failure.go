@@ -27,7 +27,16 @@ func (e mild) Unwrap() error { return e.error }
 type unknownCommand struct{ name string }
 
 func (e unknownCommand) Error() string {
+	if now, ok := otherNames[e.name]; ok {
+		return "Command not found: " + e.name + " (here it is " + now + ")"
+	}
 	return "Command not found: " + e.name + " (help lists the commands)"
+}
+
+// otherNames are what people type who come from elsewhere, or from an older zkCli.
+var otherNames = map[string]string{
+	"rmr": "rm -r, or deleteall", "ls2": "ls -s", "lsr": "ls -R", "exists": "stat", "cat": "get", "put": "set", "mkdir": "create -p",
+	"touch": "create", "grep": "find -data", "txn": "multi", "check": "a line of multi", "children": "ls",
 }
 
 // errNotConnected is a command after close.
@@ -134,6 +143,9 @@ func message(err error) string {
 	}
 	if ce.Code == client.ErrInvalidACL {
 		return texts[ce.Code] + ce.Path + " (the list is empty, or has a scheme or an id that the server does not take; auth:: takes a session with credentials, -auth)"
+	}
+	if ce.Code == client.ErrNoNode && strings.HasPrefix(ce.Op, "create") {
+		return texts[ce.Code] + ce.Path + " (what is above it is missing: create -p makes that too)"
 	}
 	if text, ok := texts[ce.Code]; ok {
 		return text + ce.Path

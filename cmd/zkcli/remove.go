@@ -18,14 +18,23 @@ func remove(ctx context.Context, s *session, in *invocation) error {
 		return err
 	}
 	if in.has("dry-run") {
+		w := walking{system: true}
+		if !in.has("r") {
+			w.levels = 1
+		}
 		found := 0
-		err := s.walk(ctx, c, path, walking{system: true}, func(n *node) error {
-			if found++; !in.has("r") && n.path != path {
+		would := func(p string) {
+			found++
+			if s.p.format != jsonFormat {
+				s.p.line("%s", p)
+			}
+		}
+		w.refused = func(p string, _ error) { would(p) } // to be deleted a node need not be readable
+		err := s.walk(ctx, c, path, w, func(n *node) error {
+			if !in.has("r") && len(n.names) > 0 {
 				return &client.Error{Op: "delete", Path: path, Code: client.ErrNotEmpty}
 			}
-			if s.p.format != jsonFormat {
-				s.p.line("%s", n.path)
-			}
+			would(n.path)
 			return nil
 		})
 		return s.removed(path, "would be deleted", found, err)

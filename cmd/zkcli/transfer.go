@@ -154,9 +154,13 @@ func copyNodes(ctx context.Context, s *session, in *invocation) error {
 	if err != nil {
 		return err
 	}
+	w := walking{data: true, acl: true}
+	if !in.has("r") {
+		w.levels = 1
+	}
 	var all []*node // listed first, so that what fails to be read fails before anything is written
-	err = s.walk(ctx, c, from, walking{data: true, acl: true}, func(n *node) error {
-		if !in.has("r") && n.rel != "/" {
+	err = s.walk(ctx, c, from, w, func(n *node) error {
+		if !in.has("r") && len(n.names) > 0 {
 			return usagef("%s has children: cp -r copies them too", from)
 		}
 		all = append(all, n)

@@ -244,7 +244,9 @@ const deleteRounds = 10
 func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, batch int) (deleted int, err error) {
 	for round := range deleteRounds {
 		var all []string
-		err = s.walk(ctx, c, top, walking{system: true}, func(n *node) error {
+		var refused error // what cannot be read is deleted all the same, if nothing is below it
+		w := walking{system: true, refused: func(p string, err error) { all, refused = append(all, p), err }}
+		err = s.walk(ctx, c, top, w, func(n *node) error {
 			all = append(all, n.path)
 			s.p.meter("counting", len(all), 0)
 			return nil
@@ -273,6 +275,9 @@ func (s *session) deleteTree(ctx context.Context, c *client.Client, top string, 
 		case client.OK:
 			return deleted, nil
 		case client.ErrNoNode, client.ErrNotEmpty:
+			if refused != nil {
+				return deleted, refused
+			}
 		default:
 			return deleted, err
 		}
