@@ -258,6 +258,8 @@ func (s *server) sawMessages(in replica.Received) {
 		switch m := m.(type) {
 		case *zab.Pong:
 			s.w.chk.Heard(s.i, from, s.active())
+			s.answered(from, m.Epoch, m.Seq)
+			s.w.servers[from].confirmed(s.i, m.Epoch, m.PongSeq)
 		case *peer.Revalidate:
 			s.w.chk.Moves(m.Session)
 		case *peer.Tickets:
@@ -272,6 +274,7 @@ func (s *server) sawMessages(in replica.Received) {
 			}
 			s.joined[in.Link] = m.Epoch
 		case *zab.AckNewLeader:
+			s.answered(from, m.Epoch, 0)
 			if s.serving {
 				s.w.cover.hit("race: joins an established leader")
 			} else {

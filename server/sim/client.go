@@ -115,6 +115,7 @@ func (c *client) tick() {
 		}
 	case len(c.waiting) > 0 && w.now-c.heard > c.timeout*2/3:
 		c.w.cover.hit("client gives a silent server up")
+		c.unanswered()
 		c.leave(true)
 	case w.now >= c.busy:
 		c.busy = w.now + again
@@ -124,6 +125,17 @@ func (c *client) tick() {
 	}
 	again = min(again, max(c.timeout/8, 50*ms))
 	w.at(again, event{kind: evClient, a: int32(c.i)})
+}
+
+// unanswered: a request was not answered. That must not be where nothing is out of order and the server serves.
+func (c *client) unanswered() {
+	w, k := c.w, c.conn
+	s := k.s
+	if w.now < w.disturbed || k.cut || k.closed || !s.up || !s.serving || w.now-s.servingSince < 2*s1 || w.now-c.heard < s1 {
+		return
+	}
+	w.fail("L1", "client %d has waited %.1f s for an answer to its request %d; server %d has been serving undisturbed", c.i,
+		float64(w.now-c.heard)/float64(s1), c.waiting[0].xid, s.i+1)
 }
 
 func (c *client) logf(format string, args ...any) {

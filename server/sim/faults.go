@@ -23,6 +23,7 @@ func (w *World) strike(f *fault) {
 	s := w.servers[f.a]
 	name := faultNames[f.kind]
 	w.logf("-- %v", f)
+	w.feel(f.dur)
 	w.cover.hit("fault: " + name)
 	w.stats.Faults++
 	switch f.kind {
@@ -231,9 +232,13 @@ func (f *fault) strikeLeader(w *World) {
 	}
 }
 
+// feel notes that something is out of order for so long, and for some time behind that.
+func (w *World) feel(dur int64) { w.disturbed = max(w.disturbed, w.now+dur+4*s1) }
+
 // bootIn starts a server again, so long from now.
 func (w *World) bootIn(s *server, in int64) {
 	s.away = true
+	w.feel(in)
 	w.at(in, event{kind: evBoot, a: int32(s.i)})
 }
 

@@ -383,6 +383,7 @@ func carried(m peer.Message) peer.Message {
 // promise checks what a message says of the sender's disk, and notes what it means (Z12, Z1).
 func (s *server) promise(m peer.Message, to int) {
 	w := s.w
+	s.dated(m, to)
 	switch m := m.(type) {
 	case *zab.Ack:
 		w.chk.SentAs(s.i, to, s.roles, "Ack")

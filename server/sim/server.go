@@ -39,28 +39,30 @@ type server struct {
 	pausedSum int64 // local time spent paused since the start
 
 	// the process
-	process zab.ID
-	m       *replica.Machine
-	hub     *session.Hub
-	tree    *znode.Tree
-	dirty   replica.Dirty
-	apply   replica.ApplyStep
-	wire    wire
-	inbox   []replica.Input
-	spare   []replica.Input
-	seq     uint64 // of origins
-	quanta  int
-	lastQ   int64 // local time of the last quantum
-	watch   replica.SyncWatch
-	lease   int64
-	role    zab.Role
-	epoch   zab.Epoch
-	leader  zab.ServerID
-	roles   []check.Role // since it last sent something
-	serving bool
-	leaving bool
-	roleGen uint64            // of the Machine's role
-	snapped map[zab.Link]bool // SyncBegin of a snapshot has come
+	process      zab.ID
+	m            *replica.Machine
+	hub          *session.Hub
+	tree         *znode.Tree
+	dirty        replica.Dirty
+	apply        replica.ApplyStep
+	wire         wire
+	inbox        []replica.Input
+	spare        []replica.Input
+	seq          uint64 // of origins
+	quanta       int
+	lastQ        int64 // local time of the last quantum
+	watch        replica.SyncWatch
+	lease        int64
+	contact      contact
+	role         zab.Role
+	epoch        zab.Epoch
+	leader       zab.ServerID
+	roles        []check.Role // since it last sent something
+	serving      bool
+	servingSince int64
+	leaving      bool
+	roleGen      uint64            // of the Machine's role
+	snapped      map[zab.Link]bool // SyncBegin of a snapshot has come
 
 	// log writer
 	queue   []write
@@ -158,7 +160,7 @@ func (s *server) boot() {
 	s.up, s.away, s.dead = true, false, ""
 	s.process = w.process
 	s.began, s.local0, s.paused, s.pausedSum, s.lastQ = w.now, 0, 0, 0, 0
-	s.inbox, s.spare, s.seq, s.quanta, s.lease = nil, nil, 0, 0, 0
+	s.inbox, s.spare, s.seq, s.quanta, s.lease, s.contact = nil, nil, 0, 0, 0, contact{}
 	s.role, s.epoch, s.leader, s.serving, s.leaving = zab.Looking, 0, 0, false, false
 	s.queue, s.flight, s.badDisk, s.frail = nil, nil, false, 0
 	s.doom, s.atBoot = s.atBoot, nil
@@ -431,6 +433,7 @@ func (s *server) loop() {
 		lease = math.MaxInt64
 	}
 	if s.lease != lease {
+		s.checkLease(lease)
 		s.lease = lease
 		s.soon(&s.on.reopen, evReopen, s.rnd.between(0, 5*ms))
 	}
@@ -560,7 +563,7 @@ func (s *server) notice(n any) {
 		s.role, s.epoch, s.leader = n.Role, n.Epoch, n.Leader
 	case zab.Serving:
 		s.logf("serving=%v epoch %d", n.On, n.Epoch)
-		s.serving = n.On
+		s.serving, s.servingSince = n.On, w.now
 		if n.On && s.misled {
 			w.fail("R18", "server %d serves with another voter list than the others", s.i+1)
 		}

@@ -16,27 +16,28 @@ import (
 
 // World is one run.
 type World struct {
-	cfg      *Config
-	lim      Limits
-	now      int64
-	agenda   agenda
-	rnd      rng
-	servers  []*server
-	pairs    []*pair // by pairIndex
-	nextInc  uint64
-	xfers    []*xfer
-	cutSnaps int // so many of the next snapshots are cut on their way
-	clients  []*client
-	conns    []*conn
-	origins  map[uint64]int            // process and connection -> conn
-	heard    map[int64]int64           // session -> when its client was last heard by a server
-	reported map[*peer.Touches][]int64 // the same, as a report on its way has it
-	faults   []fault                   // not left out
-	healed   int64                     // when faults stopped; zero: not yet
-	phase    int                       // of the probes
-	settled  int64
-	done     bool
-	process  zab.ID
+	cfg       *Config
+	lim       Limits
+	now       int64
+	agenda    agenda
+	rnd       rng
+	servers   []*server
+	pairs     []*pair // by pairIndex
+	nextInc   uint64
+	xfers     []*xfer
+	cutSnaps  int // so many of the next snapshots are cut on their way
+	clients   []*client
+	conns     []*conn
+	origins   map[uint64]int            // process and connection -> conn
+	heard     map[int64]int64           // session -> when its client was last heard by a server
+	reported  map[*peer.Touches][]int64 // the same, as a report on its way has it
+	faults    []fault                   // not left out
+	disturbed int64                     // until then what was broken may still be felt
+	healed    int64                     // when faults stopped; zero: not yet
+	phase     int                       // of the probes
+	settled   int64
+	done      bool
+	process   zab.ID
 
 	chk   *check.Checker
 	did   check.Did

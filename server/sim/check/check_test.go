@@ -127,6 +127,15 @@ func TestEveryCheckCanFail(t *testing.T) {
 			}
 			c.Leads(0, 2)
 		}},
+		{"the promise of a blank", "Z8", func(c *Checker) {
+			wrote(c, 1, Did{Conn: -1})
+			c.Wiped(1)
+			for s := range 2 {
+				both(c, s, Op{Accepted: 2, Current: c.servers[s].durable.current})
+				c.SentPromise(s, 2)
+			}
+			c.Leads(0, 2)
+		}},
 		{"an epoch on one disk", "Z9", func(c *Checker) {
 			for s := range 2 {
 				both(c, s, Op{Accepted: 2, Current: 1})

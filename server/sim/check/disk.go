@@ -176,7 +176,7 @@ func (c *Checker) Voted(s int, epoch uint32, last uint64) {
 // VotedFor: a server that stands for election has voted for somebody with this history, which is never behind its own.
 func (c *Checker) VotedFor(s int, epoch uint32, last uint64) {
 	d := &c.servers[s].durable
-	if own := (history{d.current, d.last().zxid}); own.ahead(history{epoch, last}) {
+	if own := (history{current: d.current, last: d.last().zxid}); own.ahead(history{current: epoch, last: last}) {
 		c.fail("vote", "server %d, with %s in epoch %d, votes for %s in epoch %d", s, Zx(own.last), own.current, Zx(last), epoch)
 	}
 }
@@ -208,7 +208,7 @@ func (c *Checker) SentPromise(s int, epoch uint32) {
 		c.promised[epoch] = p
 	}
 	if _, again := p[s]; !again {
-		p[s] = history{d.current, d.last().zxid}
+		p[s] = history{d.current, d.last().zxid, !d.stamped}
 	}
 }
 

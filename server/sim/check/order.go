@@ -25,14 +25,14 @@ func (c *Checker) Leads(s int, epoch uint32) {
 	c.complete(s, epoch)
 	own, ok := c.promised[epoch][s]
 	if !ok { // it has nobody to tell
-		own = history{c.servers[s].durable.current, c.servers[s].durable.last().zxid}
+		own = history{current: c.servers[s].durable.current, last: c.servers[s].durable.last().zxid}
 	}
 	if !c.Quorum(func(i int) bool {
 		if i == s {
 			return c.servers[s].durable.accepted >= epoch
 		}
 		h, ok := c.promised[epoch][i]
-		return ok && (h.last == own.last || !h.ahead(own))
+		return ok && (h.last == own.last || !h.ahead(own)) && (!h.blank || c.last().zxid == 0)
 	}) {
 		c.fail("Z8", "server %d begins epoch %d without the promises of a quorum whose histories are not ahead of its own", s, epoch)
 	}
@@ -42,6 +42,7 @@ func (c *Checker) Leads(s int, epoch uint32) {
 type history struct {
 	current uint32
 	last    uint64
+	blank   bool // its disk may have been lost: it counts only where nothing has been committed yet (interleavings 10)
 }
 
 func (h history) ahead(o history) bool {
