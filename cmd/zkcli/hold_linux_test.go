@@ -30,7 +30,7 @@ func startProcess(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(exe, args...)}
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", "ZKCLI_CONFIG=/nowhere/zkcli")
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "ZKCLI_CONFIG=/nowhere/zkcli", "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = 10 * time.Second // what the command has started may hold the outputs
 	out, err := p.cmd.StdoutPipe()

@@ -91,14 +91,22 @@ func parseOptions(args []string, getenv func(string) string) (o options, rest []
 	}
 	base := o
 	o.plain = &base
-	if o.help || len(args) > 0 && args[0] == "help" {
-		return o, args, nil // help is there also where the configuration is wrong
+	if o.help || len(args) > 0 && needsNoServer(args[0]) {
+		return o, args, nil // also where the configuration is wrong
 	}
 	to, err := o.to(server)
 	if err != nil {
 		return o, nil, err
 	}
 	return to, args, nil
+}
+
+func needsNoServer(command string) bool {
+	switch command {
+	case "help", "ensembles", "completion", "version":
+		return true
+	}
+	return false
 }
 
 func takesValue(option string) bool {

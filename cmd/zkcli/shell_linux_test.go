@@ -65,7 +65,7 @@ func openTerminalFor(t *testing.T, args []string, env ...string) *terminal {
 		exe, args = args[0], args[1:]
 	}
 	p := &terminal{t: t, master: master, cmd: exec.Command(exe, args...), more: make(chan struct{}, 1), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), append([]string{asProgram + "=1", "TERM=xterm", "NO_COLOR=1", "TZ=UTC", "ZKCLI_CONFIG=/nowhere/zkcli"}, env...)...)
+	p.cmd.Env = append(os.Environ(), append([]string{asProgram + "=1", "TERM=xterm", "NO_COLOR=1", "GORACE=atexit_sleep_ms=0", "TZ=UTC", "ZKCLI_CONFIG=/nowhere/zkcli"}, env...)...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {
@@ -137,6 +137,13 @@ func (p *terminal) exit() int {
 		p.t.Fatal(err)
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// shown is all that was shown by now.
+func (p *terminal) shown() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
 }
 
 func (p *terminal) keys(s string) {

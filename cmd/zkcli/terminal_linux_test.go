@@ -68,9 +68,9 @@ func TestRemoveOnTerminal(t *testing.T) {
 	if code := p.exit(); code != 130 {
 		t.Errorf("exit code %d, want 130", code)
 	}
-	said := regexp.MustCompile(`stopped: (\d+) nodes? deleted`).FindStringSubmatch(p.text.String())
+	said := regexp.MustCompile(`stopped: (\d+) nodes? deleted`).FindStringSubmatch(p.shown())
 	if said == nil {
-		t.Fatalf("it says %q", p.text.String())
+		t.Fatalf("it says %q", p.shown())
 	}
 	left, err := c.AllChildrenNumber(ctx, "/many")
 	if err != nil {
@@ -107,7 +107,7 @@ func TestColours(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		<-p.ended
-		if got := p.text.String(); got != tc.want {
+		if got := p.shown(); got != tc.want {
 			t.Errorf("%q: it shows %q, want %q", tc.env, got, tc.want)
 		}
 	}
