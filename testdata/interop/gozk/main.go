@@ -283,9 +283,15 @@ func (x *chaos) run() {
 
 func main() {
 	mode, hosts, name := os.Args[1], os.Args[2], os.Args[3]
-	if mode == "ops" {
+	switch mode {
+	case "ops":
 		ops(hosts, name)
 		fmt.Println("ok")
+		return
+	case "lock": // the name is the lock's path
+		seconds, err := strconv.Atoi(os.Args[5])
+		check(err == nil, "%v", err)
+		locks(hosts, name, os.Args[4], time.Duration(seconds)*time.Second)
 		return
 	}
 	c, events := connect(hosts)

@@ -301,9 +301,21 @@ func (x *chaos) run() {
 
 func main() {
 	wire, mode, hosts, name := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
-	if mode == "ops" {
+	switch mode {
+	case "ops":
 		ops(wire, hosts, name)
 		fmt.Println("ok")
+		return
+	case "lock": // the name is the lock's path
+		seconds, err := strconv.Atoi(os.Args[6])
+		check(err == nil, "%v", err)
+		locks(wire, hosts, name, os.Args[5], time.Duration(seconds)*time.Second)
+		return
+	case "hold":
+		hold(wire, hosts, name)
+		return
+	case "revoke":
+		revoke(wire, hosts, name)
 		return
 	}
 	x := &chaos{c: dial(wire, hosts), root: "/chaos/" + name, nodes: map[string]string{}, seen: map[string]string{}}

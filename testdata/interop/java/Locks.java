@@ -1,0 +1,44 @@
+import java.nio.charset.StandardCharsets;
+import java.nio.file.*;
+import java.util.concurrent.CountDownLatch;
+import org.apache.curator.framework.*;
+import org.apache.curator.framework.recipes.locks.*;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/** Curator's InterProcessMutex beside other clients' locks: see ../README.md. */
+public class Locks {
+    public static void main(String[] a) throws Exception {
+        CuratorFramework c = CuratorFrameworkFactory.newClient(a[1], 10000, 10000, new ExponentialBackoffRetry(100, 5));
+        c.start();
+        InterProcessMutex m = new InterProcessMutex(c, a[2]);
+        switch (a[0]) {
+        case "lock":
+            Path file = Paths.get(a[3]);
+            int turns = 0;
+            for (long end = System.nanoTime() + Long.parseLong(a[4]) * 1_000_000_000L; System.nanoTime() < end; turns++) {
+                m.acquire();
+                int n = Integer.parseInt(Files.readString(file).trim());
+                Thread.sleep(1); // who does not wait for the lock comes in between
+                Files.write(file, String.format("%010d", n + 1).getBytes(StandardCharsets.UTF_8), StandardOpenOption.WRITE); // in place
+                m.release();
+            }
+            System.out.println(turns);
+            break;
+        case "hold":
+            CountDownLatch asked = new CountDownLatch(1);
+            m.makeRevocable(x -> asked.countDown());
+            m.acquire();
+            System.out.println("held");
+            asked.await();
+            m.release();
+            System.out.println("revoked");
+            break;
+        case "revoke":
+            Revoker.attemptRevoke(c, m.getParticipantNodes().iterator().next());
+            break;
+        default:
+            throw new IllegalArgumentException(a[0]);
+        }
+        c.close();
+    }
+}
