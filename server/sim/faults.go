@@ -297,6 +297,11 @@ func (w *World) loseDisk(s *server, f *fault) {
 		}
 		s.wipe()
 		w.cover.hit("wiped")
+		if f.dice>>6&1 == 0 { // and whoever leads then is lost too, when it is back
+			k := []faultKind{fCrash, fDepose, fLeave, fCut}[f.dice>>7&3]
+			w.faults = append(w.faults, fault{kind: k, a: f.b, b: f.a, dur: w.rnd.delay(20*ms, 2*s1), dice: f.dice << 2, index: f.index, leader: true})
+			w.at(f.dur+w.rnd.delay(ms, 400*ms), event{kind: evFault, a: int32(len(w.faults) - 1)})
+		}
 	} else {
 		if !spare && s.disk.base != 0 {
 			return // the log alone does not rebuild it, and there might be nobody to get it from
