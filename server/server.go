@@ -134,22 +134,6 @@ func noLimit(n int) int {
 	return n
 }
 
-// listenQuorum takes the quorum port of this server's own line.
-func (s *Server) listenQuorum() (net.Listener, error) {
-	host, port, err := net.SplitHostPort(s.cfg.Self().Quorum[0])
-	if err != nil {
-		return nil, err
-	}
-	if s.cfg.QuorumListenAll {
-		host = ""
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, fmt.Errorf("listening on the quorum port: %w", err)
-	}
-	return l, nil
-}
-
 func (s *Server) transportOptions(l net.Listener, t config.Timing) transport.Options {
 	o := transport.Options{
 		Self: s.cfg.ServerID, Instance: s.replica.Instance(), Process: s.replica.Process(), Ensemble: s.linkEnsemble,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -26,6 +27,7 @@ type Front struct {
 	grpc       *connListener
 	grpcUsed   atomic.Bool
 	rejected   atomic.Int64 // connections over a limit
+	room       int          // connections that the limit of open files leaves room for; 0: no such limit is known
 	traceMask  atomic.Int64 // stmk, gtmk: kept, of no effect
 	authFailed atomic.Int64
 	started    time.Time
@@ -68,6 +70,9 @@ func New(o Options) (*Front, error) {
 		}
 	}
 	f.grpc = newConnListener(f.listeners[0].Addr())
+	if _, limit, ok := fileDescriptors(); ok {
+		f.room = clientRoom(limit)
+	}
 	return f, nil
 }
 
@@ -168,6 +173,10 @@ func (f *Front) admit(nc net.Conn) (netip.Addr, bool) {
 		f.refuse("maxCnxns", ip, f.opts.MaxConns)
 		return ip, false
 	}
+	if f.room > 0 && f.total >= f.room {
+		f.refuse("open files of the process, less what the server itself needs", ip, f.room)
+		return ip, false
+	}
 	if n := f.opts.MaxClientConns; n > 0 && f.perIP[ip] >= n {
 		f.refuse("maxClientCnxns", ip, n)
 		return ip, false
@@ -177,6 +186,13 @@ func (f *Front) admit(nc net.Conn) (netip.Addr, bool) {
 	f.total++
 	return ip, true
 }
+
+// ownFiles are the open files that clients leave to the server: without one for its log it would have to stop, without
+// one for a link it would lose its peers.
+const ownFiles = 256
+
+// clientRoom is how many connections of clients a limit of open files leaves room for: of a small one, half.
+func clientRoom(limit uint64) int { return int(min(limit-min(ownFiles, limit/2), math.MaxInt32)) }
 
 func (f *Front) refuse(limit string, ip netip.Addr, n int) {
 	f.rejected.Add(1)

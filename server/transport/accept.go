@@ -110,11 +110,15 @@ func (t *Transport) turnAway(from uint64, no *refusal) {
 	}
 }
 
-// Knock is told by a server with a smaller id that it is there.
-func (s *service) Knock(_ context.Context, f *zabv1.Frame) (*zabv1.Frame, error) {
+// Knock is told by a server with a smaller id that it is there. One whose id is in use would wait for a dial for ever: it
+// is told, as one that dials is.
+func (s *service) Knock(ctx context.Context, f *zabv1.Frame) (*zabv1.Frame, error) {
 	t := s.t
 	from := f.GetEnvelope().GetFrom()
 	p, no := t.admissible(f)
+	if no == nil {
+		_, no = t.contest(ctx, p, identify(f))
+	}
 	if no != nil {
 		t.turnAway(from, no)
 		return t.bye(zab.ServerID(from), no), nil

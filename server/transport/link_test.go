@@ -331,6 +331,31 @@ func TestDoubledID(t *testing.T) {
 	a.wait(t, "its link", func() bool { return a.up[2].Incarnation > first.Incarnation })
 }
 
+// TestDoubledSmallerID: whoever waits to be dialed is told as well that its id is in use.
+func TestDoubledSmallerID(t *testing.T) {
+	n := newLan(t, 1, 2)
+	a := n.start(1)
+	b := n.start(2)
+	first := b.waitUp(t, 1)
+	other := newLan(t, 1)
+	other.addrs[2] = n.addrs[2]
+	var log syncBuffer
+	c := other.start(1, func(o *Options) { o.Instance, o.Log = 77, zerolog.New(&log) })
+	c.wait(t, "two refusals", func() bool { return len(c.events) >= 2 })
+	for _, e := range c.events {
+		if e.what != "failed" || e.refused {
+			t.Errorf("%+v", e)
+		}
+	}
+	if !bytes.Contains(log.bytes(), []byte(zab.ReasonDoubledID)) {
+		t.Errorf("it does not say why: %s", log.bytes())
+	}
+	if got := b.waitUp(t, 1); got != first {
+		t.Errorf("the first link was replaced by %v", got)
+	}
+	a.waitUp(t, 2)
+}
+
 // TestAddresses: a name that does not resolve and a port where nobody listens do not keep a peer from being found,
 // and a peer of which one address is in doubt is not known to be down.
 func TestAddresses(t *testing.T) {
