@@ -101,6 +101,10 @@ func (c *client) tick() {
 		return
 	}
 	again := c.rnd.between(w.cfg.think[0], w.cfg.think[1])
+	rush := w.now < w.rush
+	if rush {
+		again = c.rnd.between(4*ms, 60*ms)
+	}
 	switch {
 	case c.paused > w.now:
 		again = c.paused - w.now
@@ -117,13 +121,13 @@ func (c *client) tick() {
 		c.w.cover.hit("client gives a silent server up")
 		c.unanswered()
 		c.leave(true)
-	case w.now >= c.busy:
+	case w.now >= c.busy || rush:
 		c.busy = w.now + again
 		c.turn()
 	case len(c.waiting) == 0 && w.now-c.said > c.timeout/3:
 		c.send(session.Request{Op: znode.OpPing}, check.Request{Kind: check.Ping})
 	}
-	again = min(again, max(c.timeout/8, 50*ms))
+	again = min(again, c.timeout/8, 100*ms)
 	w.at(again, event{kind: evClient, a: int32(c.i)})
 }
 

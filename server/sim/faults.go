@@ -24,6 +24,10 @@ func (w *World) strike(f *fault) {
 	name := faultNames[f.kind]
 	w.logf("-- %v", f)
 	w.feel(f.dur)
+	if f.kind == fDepose && f.dice>>3&1 == 0 || f.dice>>3&15 == 0 {
+		w.rush = w.now + w.rnd.between(200*ms, s1)
+		w.cover.hit("rush")
+	}
 	w.cover.hit("fault: " + name)
 	w.stats.Faults++
 	switch f.kind {

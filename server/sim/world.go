@@ -33,6 +33,7 @@ type World struct {
 	reported  map[*peer.Touches][]int64 // the same, as a report on its way has it
 	faults    []fault                   // not left out
 	disturbed int64                     // until then what was broken may still be felt
+	rush      int64                     // until then all clients ask much
 	healed    int64                     // when faults stopped; zero: not yet
 	phase     int                       // of the probes
 	settled   int64
