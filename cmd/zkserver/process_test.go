@@ -24,6 +24,9 @@ const childEnv = "ZKSERVER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
+		if file := os.Getenv(namesEnv); file != "" {
+			resolveBy(file)
+		}
 		main()
 		return
 	}
@@ -50,6 +53,7 @@ type proc struct {
 	id     int
 	dir    string
 	addr   string // of clients
+	files  int    // how many it may have open; zero: as many as this process
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
@@ -126,6 +130,10 @@ func (p *proc) start() {
 		p.t.Fatal(err)
 	}
 	p.cmd = exec.Command(exe, filepath.Join(p.dir, "zoo.cfg"))
+	if p.files > 0 {
+		limit := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, p.files)
+		p.cmd = exec.Command("/bin/sh", append([]string{"-c", limit}, p.cmd.Args...)...)
+	}
 	p.cmd.Env = append(os.Environ(), childEnv+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

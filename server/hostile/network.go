@@ -15,6 +15,7 @@ type Network struct {
 	mu     sync.Mutex
 	gates  map[way]chan struct{} // closed: open
 	delays map[way]time.Duration
+	paces  map[way]time.Duration
 	conns  map[way][]net.Conn // by the end that dialed
 	done   chan struct{}
 	ls     []net.Listener
@@ -29,7 +30,7 @@ type way struct{ from, to int }
 
 // NewNetwork is a network in which nothing is held back.
 func NewNetwork() *Network {
-	return &Network{gates: map[way]chan struct{}{}, delays: map[way]time.Duration{}, conns: map[way][]net.Conn{}, done: make(chan struct{})}
+	return &Network{gates: map[way]chan struct{}{}, delays: map[way]time.Duration{}, paces: map[way]time.Duration{}, conns: map[way][]net.Conn{}, done: make(chan struct{})}
 }
 
 var serverLine = regexp.MustCompile(`(?m)^(server\.(\d+)=127\.0\.0\.1:)(\d+)`)
@@ -137,7 +138,7 @@ func (n *Network) carry(w way, dst, src net.Conn) {
 		}
 	}()
 	for p := range parcels {
-		if !n.until(p.due) || !n.pass(w) {
+		if !n.until(p.due) || !n.until(time.Now().Add(n.pace(w, len(p.data)))) || !n.pass(w) {
 			return
 		}
 		if _, err := dst.Write(p.data); err != nil {
@@ -166,6 +167,13 @@ func (n *Network) delay(w way) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.delays[w]
+}
+
+// pace is what so many bytes take.
+func (n *Network) pace(w way, bytes int) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.paces[w] * time.Duration(bytes) / (64 << 10)
 }
 
 func (n *Network) pass(w way) bool {
@@ -210,11 +218,19 @@ func (n *Network) Delay(from, to int, d time.Duration) {
 	n.delays[way{from, to}] = d
 }
 
-// Heal opens every way and ends every delay.
+// Pace limits what passes one way: 64 KiB take so long. Zero: as fast as can be.
+func (n *Network) Pace(from, to int, d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paces[way{from, to}] = d
+}
+
+// Heal opens every way and ends every delay and limit.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.delays)
+	clear(n.paces)
 	for _, g := range n.gates {
 		select {
 		case <-g:
