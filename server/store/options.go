@@ -37,7 +37,7 @@ type Options struct {
 	FlushBytes int64 // written since the last flush [64 MiB]
 	FlushTxns  int64 // transactions since the last flush [100,000]
 
-	MemTable int64         // bytes of a memtable of log/; the state has half of it [16 MiB]
+	MemTable int64         // bytes of a memtable of log/; the state has twice as much [16 MiB]
 	Cache    int64         // bytes of the block cache that both stores share [8 MiB]
 	NoSync   bool          // forceSync=no: what was acknowledged since the last WriteState may be lost in a crash
 	SlowSync time.Duration // a sync of the log that takes longer is logged [1 s]
