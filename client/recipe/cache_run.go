@@ -216,21 +216,23 @@ func (f *feed) read(ctx context.Context) error {
 		wg.Go(func() { r.err = f.readOne(ctx, r) })
 	}
 	wg.Wait()
-	var a attempts
+	again := false
 	for _, r := range all {
 		switch {
 		case r.err == nil:
 			delete(f.dirty, r.path)
 			f.apply(r)
 		case passing(r.err):
-			if err := a.again(ctx, f.c); err != nil {
-				return err
-			}
+			again = true
 		default:
 			return r.err
 		}
 	}
-	return nil
+	if !again {
+		return nil
+	}
+	var a attempts
+	return a.again(ctx, f.c)
 }
 
 // readOne reads a node; when it is to be looked at, its data only if they have changed.
