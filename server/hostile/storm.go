@@ -65,25 +65,37 @@ type Storm struct {
 	live   map[int]bool // sessions
 }
 
-// Run runs a storm and checks what came of it. An error says that it could not be run.
-func Run(ctx context.Context, o Options) (Report, error) {
+func newStorm(o Options) *Storm {
 	s := &Storm{o: o, began: time.Now(), net: NewNetwork(), live: map[int]bool{}}
 	s.report = Report{Seed: o.Seed, Voters: o.Voters, Observers: o.Observers, Length: o.Length, Kinds: map[string]int{}}
 	clock := s.began // began moves on
 	s.rec = history.NewRecorder(func() int64 { return int64(time.Since(clock)) })
-	defer s.net.Close()
-	ctx, cancel := context.WithTimeout(ctx, o.Length+10*o.Calm)
-	defer cancel()
-	err := s.prepare()
-	if err == nil {
-		err = s.run(ctx)
-	}
+	return s
+}
+
+// end ends every process and gives back what was taken from the machine.
+func (s *Storm) end() error {
+	var err error
 	for _, p := range s.servers {
 		p.kill()
 	}
 	for _, f := range slices.Backward(s.cleanup) {
 		err = errors.Join(err, f())
 	}
+	s.net.Close()
+	return err
+}
+
+// Run runs a storm and checks what came of it. An error says that it could not be run.
+func Run(ctx context.Context, o Options) (Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Length+10*o.Calm)
+	defer cancel()
+	s := newStorm(o)
+	err := s.prepare()
+	if err == nil {
+		err = s.run(ctx)
+	}
+	err = errors.Join(err, s.end())
 	for _, p := range s.servers {
 		s.fault(p.checkLog())
 	}
@@ -248,6 +260,9 @@ func (s *Storm) run(ctx context.Context) error {
 	s.finalReads(ctx)
 	for _, w := range workers {
 		w.leave()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	s.logf("checking %d operations", len(s.rec.Ops()))
 	ops := s.resolve(s.rec.Ops())

@@ -46,3 +46,19 @@ func TestStorm(t *testing.T) {
 	}
 	t.Logf("%+v", r)
 }
+
+// TestLatencies: the measurement runs to its end (ZKSERVER_FULL=1); what it says depends on the machine.
+func TestLatencies(t *testing.T) {
+	if os.Getenv("ZKSERVER_FULL") == "" {
+		t.Skip("ZKSERVER_FULL=1 runs it")
+	}
+	all, err := Latencies(t.Context(), Options{
+		Seed: 1, Voters: 3, Observers: 1, Workers: 4, Dir: t.TempDir(), Ports: testport.Reserve(t, 12), Calm: 2 * time.Minute, Out: t.Output(),
+	}, 3, 200*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2*len(troubles) || all[0].Ratio() <= 0 {
+		t.Errorf("%+v", all)
+	}
+}

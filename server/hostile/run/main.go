@@ -37,6 +37,8 @@ func main() {
 	flag.IntVar(&o.port, "port", 22000, "first port to try")
 	flag.StringVar(&o.binary, "zkserver", "", "a zkserver binary for the servers with odd numbers; default: all are this program")
 	flag.BoolVar(&o.means, "means", false, "mount small file systems and make memory control groups, where allowed (root)")
+	flag.IntVar(&o.latency, "latency", 0, "no storms: so many rounds of calm and of trouble of one server, and what its trouble does to the others' clients")
+	flag.DurationVar(&o.window, "window", 3*time.Second, "length of a half of such a round")
 	flag.StringVar(&o.results, "results", "", "file to which a line of JSON is added for each storm")
 	flag.BoolVar(&o.quiet, "quiet", false, "do not tell what happens")
 	flag.Parse()
@@ -52,8 +54,8 @@ type options struct {
 	minutes                   float64
 	seed                      uint64
 	storms, voters, observers int
-	workers, port             int
-	think, calm               time.Duration
+	workers, port, latency    int
+	think, calm, window       time.Duration
 	binary, results           string
 	means, quiet              bool
 }
@@ -61,6 +63,9 @@ type options struct {
 func (o *options) run(ctx context.Context) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64()>>32 + 1
+	}
+	if o.latency > 0 {
+		return o.latencies(ctx)
 	}
 	failed := 0
 	for i := range o.storms {
@@ -85,21 +90,51 @@ func (o *options) run(ctx context.Context) error {
 	return nil
 }
 
+// latencies measures what the trouble of one server does to the clients of the others.
+func (o *options) latencies(ctx context.Context) error {
+	p, err := o.options(o.seed)
+	if err != nil {
+		return err
+	}
+	p.Out = os.Stderr
+	all, err := hostile.Latencies(ctx, p, o.latency, o.window)
+	for _, l := range all {
+		fmt.Printf("%s: p99 %.2f times that of calm (median of %d)\n", l.Trouble, l.Ratio(), len(l.Rounds))
+		for _, r := range l.Rounds {
+			fmt.Printf("    calm %v (%d operations), trouble %v (%d)\n", r.Calm.Round(10*time.Microsecond), r.CalmOps, r.Trouble.Round(10*time.Microsecond), r.TroubleOps)
+		}
+	}
+	return errors.Join(err, os.RemoveAll(p.Dir))
+}
+
+// options are those of a run, with a directory and ports of its own.
+func (o *options) options(seed uint64) (p hostile.Options, err error) {
+	p = hostile.Options{
+		Seed: seed, Length: time.Duration(o.minutes * float64(time.Minute)), Voters: o.voters, Observers: o.observers, Workers: o.workers,
+		Think: o.think, Binary: o.binary, Means: o.means, Calm: o.calm,
+	}
+	if p.Voters == 0 {
+		p.Voters = 3 + 2*int(seed%2)
+	}
+	if p.Binary != "" {
+		if p.Binary, err = filepath.Abs(p.Binary); err != nil {
+			return p, err
+		}
+	}
+	if p.Ports, err = freePorts(o.port, 3*(p.Voters+p.Observers)); err != nil {
+		return p, err
+	}
+	p.Dir, err = os.MkdirTemp("", "hostile-")
+	return p, err
+}
+
 // storm is one; the directory of one that finds something is kept.
 func (o *options) storm(ctx context.Context, seed uint64) (r hostile.Report, err error) {
-	voters := o.voters
-	if voters == 0 {
-		voters = 3 + 2*int(seed%2)
-	}
-	dir, err := os.MkdirTemp("", "hostile-")
+	p, err := o.options(seed)
 	if err != nil {
 		return r, err
 	}
-	ports, err := freePorts(o.port, 3*(voters+o.observers))
-	if err != nil {
-		return r, err
-	}
-	log, err := os.Create(filepath.Join(dir, "storm.log"))
+	log, err := os.Create(filepath.Join(p.Dir, "storm.log"))
 	if err != nil {
 		return r, err
 	}
@@ -108,24 +143,16 @@ func (o *options) storm(ctx context.Context, seed uint64) (r hostile.Report, err
 	if !o.quiet {
 		out = io.MultiWriter(log, os.Stderr)
 	}
-	binary := o.binary
-	if binary != "" {
-		if binary, err = filepath.Abs(binary); err != nil {
-			return r, err
-		}
-	}
-	r, err = hostile.Run(ctx, hostile.Options{
-		Seed: seed, Length: time.Duration(o.minutes * float64(time.Minute)), Voters: voters, Observers: o.observers, Workers: o.workers,
-		Think: o.think, Dir: dir, Ports: ports, Binary: binary, Means: o.means, Calm: o.calm, Out: out,
-	})
+	p.Out = out
+	r, err = hostile.Run(ctx, p)
 	if err == nil && o.results != "" {
 		err = o.note(r)
 	}
 	if err != nil || len(r.Faults) > 0 {
-		fmt.Fprintf(os.Stderr, "logs, data and history in %s\n", dir)
+		fmt.Fprintf(os.Stderr, "logs, data and history in %s\n", p.Dir)
 		return r, err
 	}
-	return r, os.RemoveAll(dir)
+	return r, os.RemoveAll(p.Dir)
 }
 
 func (o *options) note(r hostile.Report) error {
