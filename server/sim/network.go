@@ -31,7 +31,8 @@ type direction struct {
 	blocked int64 // until
 	slow    int64 // until when it is slow
 	lag     int64
-	pending bool // an evNet is on the agenda
+	pending bool     // an evNet is on the agenda
+	past    []parcel // the last messages that have arrived
 }
 
 // parcel is what arrives together: messages, or news of the link itself.
@@ -137,6 +138,9 @@ func (p *pair) handOver(s *server, from int, x *parcel) {
 			return
 		}
 		p.w.note(uint64(len(x.msgs)))
+		if d := p.to(s.i); len(d.past) == 0 || d.past[0].inc == x.inc {
+			d.past = append(d.past[max(0, len(d.past)-3):], *x)
+		}
 		for _, m := range x.msgs {
 			if b, ok := m.(*zab.SyncBegin); ok && b.Mode == zab.SyncSnap {
 				s.snapped[link] = true
@@ -228,18 +232,22 @@ func (p *pair) connect() {
 	p.inc, p.up, p.since, p.backoff = w.nextInc, true, w.now, 0
 	for k := range p.dir {
 		d, s := &p.dir[k], w.servers[p.end[k]]
-		stale := parcel{}
+		stale := d.past
 		for i := range d.queue { // the old link's end is known before the new one is reported
 			d.queue[i].at = min(d.queue[i].at, w.now)
 			if d.queue[i].news == newsNone && d.queue[i].msgs != nil {
-				stale = d.queue[i]
+				stale = append(stale, d.queue[i])
 			}
 		}
 		p.put(k, parcel{at: w.now + p.delay(k), inc: p.inc, gen: s.gen, news: newsUp})
-		if stale.msgs != nil && p.rnd.n(2) == 0 { // an old link's reader may still be at work (R11)
+		if n := len(stale); n > 0 && p.rnd.n(2) == 0 { // an old link's reader may still be at work (R11)
 			w.cover.hit("race: message of a replaced link")
-			p.put(k, stale)
+			for _, x := range stale[p.rnd.n(n):] {
+				x.at = 0
+				p.put(k, x)
+			}
 		}
+		d.past = nil
 	}
 }
 
