@@ -20,7 +20,7 @@ func (c *Core) handOver(to ServerID) {
 	if to == 0 {
 		to = c.bestFollower()
 	}
-	if x := c.learner(to); x == nil || !c.mayTakeOver(x) {
+	if x := c.learner(to); x == nil || !c.mayTakeOver(x) || !c.goesOnWithout() {
 		c.event(HandOverGivenUp{})
 		return
 	}
@@ -29,6 +29,15 @@ func (c *Core) handOver(to ServerID) {
 
 func (c *Core) mayTakeOver(x *learner) bool {
 	return x.counted && x.upToDate && c.verifier.Weight(x.id) > 0
+}
+
+// goesOnWithout: those that stay are a quorum. A successor that is left without one would wait for it until the initLimit,
+// and so would whoever comes back meanwhile: without a successor they elect at once.
+func (c *Core) goesOnWithout() bool {
+	return c.verifier.Quorum(func(id ServerID) bool {
+		x := c.learner(id)
+		return x != nil && x.counted && x.upToDate
+	})
 }
 
 // bestFollower has the most, then has applied the most, then has the largest id.

@@ -55,6 +55,8 @@ func TestFieldNames(t *testing.T) {
 		if m := first.mode(); m != "" {
 			t.Fatalf("server 1 is %s", m)
 		}
+		first.stop() // it can be stopped while it waits
+		first.start()
 		names("127.0.0.1")
 		first.serve() // by itself
 		sameDigests(t, ps)
@@ -209,7 +211,7 @@ func TestFieldLinks(t *testing.T) {
 		next := leaderOf(t, []*proc{f, g})
 		writes(t, next, "new epoch")
 		l.kill()
-		next.kill() // and one more epoch, with nothing in it
+		next.stop() // and one more epoch, with nothing in it
 		next.start()
 		leaderOf(t, []*proc{f, g})
 		l.start()
