@@ -52,11 +52,12 @@ var arrows = map[string][]string{
 	"server/sim/mutation/run": {"server/sim/mutation"},
 	"server/sim/explore":      {"zab", "election"},
 
-	"client":        {"proto/jute", "proto/zk/v1"},
-	"client/recipe": {"client"},
-	"client/zktest": {"client", "proto/jute", "proto/zk/v1", "server", "server/config"}, // for users' tests
-	"cmd/zkserver":  {"server", "server/config"},
-	"cmd/zkcli":     {"client", "client/recipe"},
+	"client":              {"proto/jute", "proto/zk/v1"},
+	"client/recipe":       {"client"},
+	"client/zktest":       {"client", "proto/jute", "proto/zk/v1", "server", "server/config"}, // for users' tests
+	"client/kafkapattern": {"client", "client/recipe", "server", "server/config"},             // a show of whole processes
+	"cmd/zkserver":        {"server", "server/config"},
+	"cmd/zkcli":           {"client", "client/recipe"},
 
 	"server/hostile":         {"client", "internal/faultfs", "server", "server/config", "server/hostile/history"},
 	"server/hostile/history": {},
