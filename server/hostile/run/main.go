@@ -44,7 +44,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := o.run(ctx); err != nil {
+	if err := o.run(ctx, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "hostile:", err)
 		os.Exit(1)
 	}
@@ -60,12 +60,12 @@ type options struct {
 	means, quiet              bool
 }
 
-func (o *options) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context, out io.Writer) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64()>>32 + 1
 	}
 	if o.latency > 0 {
-		return o.latencies(ctx)
+		return o.latencies(ctx, out)
 	}
 	failed := 0
 	for i := range o.storms {
@@ -73,12 +73,12 @@ func (o *options) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("seed %d, %d+%d servers, %v: %d faults, %d operations answered, %d writes with unknown outcome, %d objects, %d undecided, "+
+		fmt.Fprintf(out, "seed %d, %d+%d servers, %v: %d faults, %d operations answered, %d writes with unknown outcome, %d objects, %d undecided, "+
 			"%d sessions (%d expired), progress within %v, longest silence %v, %d violations\n", r.Seed, r.Voters, r.Observers, r.Length, r.Strikes,
 			r.History.Operations, r.History.Unknown, r.History.Objects, len(r.History.Undecided), r.Sessions, r.Expired,
 			r.Progress.Round(time.Millisecond), r.Silence.Round(time.Millisecond), len(r.Faults))
 		for _, f := range r.Faults {
-			fmt.Println("  ", f)
+			fmt.Fprintln(out, "  ", f)
 		}
 		if len(r.Faults) > 0 {
 			failed++
@@ -91,7 +91,7 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // latencies measures what the trouble of one server does to the clients of the others.
-func (o *options) latencies(ctx context.Context) error {
+func (o *options) latencies(ctx context.Context, out io.Writer) error {
 	p, err := o.options(o.seed)
 	if err != nil {
 		return err
@@ -99,9 +99,9 @@ func (o *options) latencies(ctx context.Context) error {
 	p.Out = os.Stderr
 	all, err := hostile.Latencies(ctx, p, o.latency, o.window)
 	for _, l := range all {
-		fmt.Printf("%s: p99 %.2f times that of calm (median of %d)\n", l.Trouble, l.Ratio(), len(l.Rounds))
+		fmt.Fprintf(out, "%s: p99 %.2f times that of calm (median of %d)\n", l.Trouble, l.Ratio(), len(l.Rounds))
 		for _, r := range l.Rounds {
-			fmt.Printf("    calm %v (%d operations), trouble %v (%d)\n", r.Calm.Round(10*time.Microsecond), r.CalmOps, r.Trouble.Round(10*time.Microsecond), r.TroubleOps)
+			fmt.Fprintf(out, "    calm %v (%d operations), trouble %v (%d)\n", r.Calm.Round(10*time.Microsecond), r.CalmOps, r.Trouble.Round(10*time.Microsecond), r.TroubleOps)
 		}
 	}
 	return errors.Join(err, os.RemoveAll(p.Dir))
