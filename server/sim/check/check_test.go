@@ -234,6 +234,13 @@ func TestEveryClientCheckCanFail(t *testing.T) {
 		}},
 		{"out of order", "S3", func(c *Checker, k int) { c.Sent(k, get); c.Replied(k, &Reply{Xid: 2}) }},
 		{"writes out of order", "S3", func(c *Checker, k int) { created(c, 2, k, 5); wrote(c, 3, Did{Session: 7, Conn: k, Xid: 5}) }},
+		{"a read sees a later write", "S4", func(c *Checker, k int) {
+			created(c, 2, k, 2)
+			c.Sent(k, Request{Xid: 1, Kind: Ping})
+			c.Sent(k, Request{Xid: 2, Kind: Write})
+			c.Replied(k, &Reply{Xid: 1, Zxid: z(1, 2)})
+			c.Replied(k, &Reply{Xid: 2, Zxid: z(1, 2)})
+		}},
 		{"write of a session that ended", "S5", func(c *Checker, k int) {
 			wrote(c, 2, Did{Session: 7, Conn: k, Xid: 1, End: true})
 			wrote(c, 3, Did{Session: 7, Conn: k, Xid: 2})

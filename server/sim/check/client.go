@@ -9,6 +9,7 @@ type conn struct {
 	queue   []request
 	head    int
 	shown   uint64 // the largest zxid in a reply or event of this connection
+	before  uint64 // the largest zxid at which what came before the next write has been answered
 	wrote   int32  // xid of its last transaction
 	watches []watch
 	caught  []caught // events of a setWatches that is under way
@@ -184,6 +185,7 @@ func (c *Checker) Replied(k int, p *Reply) {
 	case RemoveWatches:
 		c.disarm(x, r.path, p.Code == 0)
 	}
+	x.before = max(x.before, p.Zxid)
 }
 
 // see notes that a client has been shown a zxid, and checks that it has been told of what its watches saw before (S8).
@@ -209,6 +211,9 @@ func (c *Checker) wroteAck(x *conn, r *request, p *Reply) {
 		c.fail("I7", "client %d, connection %d: write %d answered with %s and code %d, which was write %d of connection %d with code %d",
 			x.client, x.ordinal, p.Xid, Zx(p.Zxid), p.Code, t.xid, t.conn, t.code)
 		return
+	}
+	if p.Zxid <= x.before {
+		c.fail("S4", "client %d, connection %d: write %d took effect at %s; what was sent before it saw %s", x.client, x.ordinal, p.Xid, Zx(p.Zxid), Zx(x.before))
 	}
 	if p.Zxid <= r.floor {
 		c.fail("C3", "client %d: write %d took effect at %s; %s had been shown before it was sent", x.client, p.Xid, Zx(p.Zxid), Zx(r.floor))
