@@ -74,9 +74,9 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		fmt.Fprintf(out, "seed %d, %d+%d servers, %v: %d faults, %d operations answered, %d writes with unknown outcome, %d objects, %d undecided, "+
-			"%d sessions (%d expired), progress within %v, longest silence %v, %d violations\n", r.Seed, r.Voters, r.Observers, r.Length, r.Strikes,
+			"%d sessions (%d expired), progress within %v, longest silence %v (this program was up to %v late), %d violations\n", r.Seed, r.Voters, r.Observers, r.Length, r.Strikes,
 			r.History.Operations, r.History.Unknown, r.History.Objects, len(r.History.Undecided), r.Sessions, r.Expired,
-			r.Progress.Round(time.Millisecond), r.Silence.Round(time.Millisecond), len(r.Faults))
+			r.Progress.Round(time.Millisecond), r.Silence.Round(time.Millisecond), r.Late.Round(time.Millisecond), len(r.Faults))
 		for _, f := range r.Faults {
 			fmt.Fprintln(out, "  ", f)
 		}
