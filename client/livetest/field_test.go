@@ -73,7 +73,7 @@ func (f *field) each(n int) {
 		select {
 		case <-moved:
 		case <-f.ctx.Done():
-			f.Fatalf("%s does not go on", slow)
+			f.Fatalf("%s does not go on: %v, and before %v", slow, f.steps, from)
 		}
 	}
 }
@@ -155,7 +155,11 @@ func (f *field) start(ctx context.Context) {
 	n := 0
 	f.work(ctx, "kept", func(ctx context.Context, c *client.Client) error {
 		if n++; n == 1 {
-			f.wg.Go(func() { _ = node.Run(ctx, c) })
+			f.wg.Go(func() {
+				if err := node.Run(ctx, c); ctx.Err() == nil {
+					f.Errorf("kept node: %v", err)
+				}
+			})
 		}
 		node.Set(fmt.Append(nil, n))
 		return node.Wait(ctx)
@@ -350,7 +354,7 @@ func TestFieldApache(t *testing.T) {
 	if addr == "" {
 		t.Skip("ZK_APACHE is not set")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cut := &cutter{to: addr}
 	cut.start(t)

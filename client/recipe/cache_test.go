@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/zkserver/zkserver/client"
 )
@@ -61,6 +62,39 @@ func TestListener(t *testing.T) {
 	if n := len(c.Nodes()) + len(c.below); n != 0 {
 		t.Errorf("%d are left", n)
 	}
+}
+
+// Who watches, or waits for the picture, is woken by what it waits for, and by nothing else.
+func TestCacheWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache("/t", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []CacheChange
+		var ended, synced error
+		waits := true
+		go func() {
+			for ev, err := range c.Watch(ctx) {
+				told, ended = append(told, ev.Change), err
+			}
+		}()
+		go func() { synced, waits = c.WaitSynced(ctx), false }()
+		c.set(CacheNode{Path: "/t"})
+		synctest.Wait()
+		if !slices.Equal(told, []CacheChange{CacheAdded}) || !waits {
+			t.Errorf("told %v, waits %v", told, waits)
+		}
+		c.sync(true)
+		c.sync(true)
+		synctest.Wait()
+		if !slices.Equal(told, []CacheChange{CacheAdded, CacheSynced}) || waits || synced != nil {
+			t.Errorf("told %v, waits %v, %v", told, waits, synced)
+		}
+		cancel()
+		synctest.Wait()
+		if !errors.Is(ended, context.Canceled) || len(c.listeners) != 0 {
+			t.Errorf("ended by %v, %d listeners", ended, len(c.listeners))
+		}
+	})
 }
 
 // kinds are the caches, with what they show of a tree.
@@ -226,7 +260,7 @@ func TestCachesInStorms(t *testing.T) {
 			if who := s.rnd.IntN(2 * len(clients)); who < len(clients) {
 				select {
 				case c := <-clients[who]:
-					e.ok(e.s.Expire(c.Session()))
+					s.expire(c)
 				default:
 				}
 			}

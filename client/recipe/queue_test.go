@@ -170,6 +170,7 @@ func TestQueueOfKazoo(t *testing.T) {
 
 // ledger is told what becomes of items.
 type ledger struct {
+	s      *storm
 	mu     sync.Mutex
 	claims map[string][]*Claim // by data
 	taken  map[string]int      // for sure, by data
@@ -185,7 +186,7 @@ func (l *ledger) claimed(cl *Claim) {
 		return // over before it was looked at
 	}
 	for _, old := range l.claims[id] {
-		if old.Context().Err() == nil {
+		if l.s.holds(old.h) {
 			l.found = append(l.found, id+" is claimed twice")
 		}
 		if old.Token() >= cl.Token() {
@@ -215,7 +216,7 @@ func (l *ledger) took(item Item, err error) {
 // two at a time, and none is taken twice.
 func TestQueueInStorms(t *testing.T) {
 	inStorms(t, func(e *env, s *storm) {
-		l := &ledger{claims: make(map[string][]*Claim), taken: make(map[string]int), doubt: make(map[string]bool)}
+		l := &ledger{s: s, claims: make(map[string][]*Claim), taken: make(map[string]int), doubt: make(map[string]bool)}
 		done := newSteps()
 		admin := e.dial()
 		e.ok(ensure(e.ctx, admin, "/done", nil, nil))
@@ -223,7 +224,7 @@ func TestQueueInStorms(t *testing.T) {
 		var sessions [4]<-chan *client.Client
 		var ends []func() error
 		for i := range sessions {
-			ch, end := e.shortSessions(2*time.Second, func(ctx context.Context, c *client.Client) error {
+			ch, end := e.shortSessions(4*time.Second, func(ctx context.Context, c *client.Client) error {
 				q := NewQueue(c, "/q", Options{})
 				for round := 0; ; round++ {
 					var err error
@@ -269,7 +270,7 @@ func TestQueueInStorms(t *testing.T) {
 			if who := s.rnd.IntN(2 * len(sessions)); who < len(sessions) {
 				select {
 				case c := <-sessions[who]:
-					e.ok(e.s.Expire(c.Session()))
+					s.expire(c)
 				default:
 				}
 			}
