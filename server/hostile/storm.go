@@ -262,7 +262,7 @@ func (s *Storm) run(ctx context.Context) error {
 		s.report.Silence = max(s.report.Silence, w.longest)
 	}
 	s.sameTrees(ctx)
-	s.finalReads(ctx)
+	s.finalReads(ctx, workers)
 	for _, w := range workers {
 		w.leave()
 	}
@@ -435,7 +435,7 @@ func (s *Storm) sameTrees(ctx context.Context) {
 }
 
 // finalReads reads everything at every server, behind a sync, as part of the history; and whose sessions live.
-func (s *Storm) finalReads(ctx context.Context) {
+func (s *Storm) finalReads(ctx context.Context, workers []*worker) {
 	for _, p := range s.servers {
 		c, err := s.dial(ctx, p.addr)
 		if err != nil {
@@ -450,13 +450,13 @@ func (s *Storm) finalReads(ctx context.Context) {
 			w.both(ctx, fmt.Sprintf("p%d", g), history.Read)
 			w.count(ctx, sequence(g))
 		}
-		s.fault(s.signs(ctx, c))
+		s.fault(s.signs(ctx, c, workers))
 		hangUp(c)
 	}
 }
 
 // signs waits until exactly the sessions that live have their ephemeral nodes.
-func (s *Storm) signs(ctx context.Context, c *client.Client) error {
+func (s *Storm) signs(ctx context.Context, c *client.Client, workers []*worker) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Calm)
 	defer cancel()
 	for {
@@ -467,7 +467,7 @@ func (s *Storm) signs(ctx context.Context, c *client.Client) error {
 		if err != nil {
 			return err
 		}
-		there, extra, gone := map[int]bool{}, 0, 0
+		there, extra := map[int]bool{}, 0
 		for _, name := range names {
 			if digits, is := strings.CutPrefix(name, "live-"); is {
 				id, _ := strconv.Atoi(digits) // our own name
@@ -476,14 +476,15 @@ func (s *Storm) signs(ctx context.Context, c *client.Client) error {
 				}
 			}
 		}
-		for id := range s.live {
-			if !there[id] {
-				gone++
+		for _, w := range workers {
+			if w.c == nil || there[w.session] {
+				continue
+			}
+			if w.survive(ctx); w.c != nil { // else it has expired by right since
+				return fmt.Errorf("session %d lives and has no ephemeral node any more", w.session)
 			}
 		}
 		switch {
-		case gone > 0:
-			return fmt.Errorf("%d sessions live and have no ephemeral node any more", gone)
 		case extra == 0:
 			return nil
 		case ctx.Err() != nil:
