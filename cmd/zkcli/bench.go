@@ -152,11 +152,10 @@ func (s *session) benchRun(ctx context.Context, o benchOptions, clients []*clien
 	for _, p := range benchPhases {
 		s.p.meter(p.name, 0, o.nodes)
 		var r benchResult
-		if r, failed = benchPhase(ctx, p, o, clients, path, made); failed != nil {
+		if r, failed = s.benchPhase(ctx, p, o, clients, path, made); failed != nil {
 			break
 		}
 		results = append(results, r)
-		s.progress()
 	}
 	s.p.meter("", 0, 0)
 	if s.p.format == jsonFormat {
@@ -178,7 +177,7 @@ func (s *session) benchRun(ctx context.Context, o benchOptions, clients []*clien
 
 // benchPhase does one kind of operation to all nodes, or to as many as the time allows: a create sets what the others
 // find.
-func benchPhase(ctx context.Context, p phase, o benchOptions, clients []*client.Client, path string, made []int) (benchResult, error) {
+func (s *session) benchPhase(ctx context.Context, p phase, o benchOptions, clients []*client.Client, path string, made []int) (benchResult, error) {
 	took := make([][]time.Duration, len(clients))
 	errs := make([]error, len(clients))
 	data := make([]byte, o.bytes)
@@ -196,6 +195,7 @@ func benchPhase(ctx context.Context, p phase, o benchOptions, clients []*client.
 					break
 				}
 				took[i] = append(took[i], time.Since(begin))
+				s.progress()
 			}
 		})
 	}

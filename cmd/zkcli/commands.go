@@ -47,7 +47,7 @@ func commands() []*command {
 			min: 2, max: 2, run: addAuth,
 		},
 		{
-			name: "bench", usage: "[-n nodes] [-c clients] [-b bytes] [-t ms] [path]", summary: "measure the ensemble; what it makes is removed", max: 1, run: bench, long: true, endless: true,
+			name: "bench", usage: "[-n nodes] [-c clients] [-b bytes] [-t ms] [path]", summary: "measure the ensemble; what it makes is removed", max: 1, run: bench, long: true,
 			example: "zkcli bench -n 5000 -c 20",
 			options: []option{
 				{name: "n", arg: "nodes", help: "How many, default 2000"},

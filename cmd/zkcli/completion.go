@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/zkserver/zkserver/client"
 )
 
 // completeWord, as the only word, makes zkcli print what the last word of a line may become: the shells' scripts call it.
 const completeWord = "__complete"
-
-// shellWait bounds how long a key waits for the names of children when the connection has to be made first.
-const shellWait = time.Second
 
 // completions are the scripts by shell. A script knows nothing itself but how its shell asks.
 var completions = map[string]string{
@@ -96,8 +92,8 @@ func completeLine(line string, getenv func(string) string, p *printer) {
 		s := &session{o: o, p: p, interactive: false, progress: func() {}}
 		defer s.close()
 		if strings.HasPrefix(word, "/") && before < len(fields) {
-			s.o.wait = min(s.o.wait, shellWait)
-			ctx, cancel := context.WithTimeout(context.Background(), shellWait)
+			s.o.wait = min(s.o.wait, waits.shell)
+			ctx, cancel := context.WithTimeout(context.Background(), waits.shell)
 			defer cancel()
 			if _, err := s.client(ctx); err != nil {
 				return

@@ -211,6 +211,7 @@ func (h *holding) run(hold *recipe.Hold) (code int, err error) {
 	lost := hold.Context().Done()
 	var why error
 	var over <-chan time.Time
+	killed := false
 	for {
 		select {
 		case ws := <-ch.changes:
@@ -219,7 +220,9 @@ func (h *holding) run(hold *recipe.Hold) (code int, err error) {
 				ch.suspend(func() bool { return hold.Context().Err() == nil })
 				continue
 			case why != nil: // what it has started is to end too
-				ch.drain(over)
+				if !killed {
+					ch.drain(over)
+				}
 				return 0, statusError{exitLost, fmt.Sprintf("%s was lost (%v): the command was ended", h.path, why)}
 			case ws.Signaled():
 				return exitSignal + int(ws.Signal()), nil
@@ -236,14 +239,11 @@ func (h *holding) run(hold *recipe.Hold) (code int, err error) {
 			defer t.Stop()
 			over = t.C
 		case <-over:
+			killed = true
 			ch.signal(syscall.SIGKILL)
-			over = closed
 		}
 	}
 }
-
-// closed is a time that has come.
-var closed = func() <-chan time.Time { c := make(chan time.Time); close(c); return c }()
 
 // list prints who takes part, the holder first.
 func (h *holding) list(ctx context.Context) error {

@@ -17,16 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	waits.connect, waits.prompt, waits.names, waits.shell = time.Minute, time.Minute, time.Minute, time.Minute // the machine may be busy
 	if os.Getenv(asProgram) != "" {
-		program()
+		main()
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){"zkcli": program})
-}
-
-// program is zkcli as it is, but for its patience with a busy machine.
-func program() {
-	connectWait = time.Minute
-	main()
+	testscript.Main(leakChecked{m}, map[string]func(){"zkcli": main})
 }
 
 // leakChecked fails the tests when a goroutine outlives them.

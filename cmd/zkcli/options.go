@@ -29,8 +29,13 @@ type options struct {
 	plain *options        // as they are without an ensemble's
 }
 
-// connectWait is how long a command waits for a connection, unless -waitforconnection asks for the session's timeout. Tests make it longer.
-var connectWait = 5 * time.Second
+// waits are how long things are waited for. Tests, on busy machines, have more patience.
+var waits = struct{ connect, prompt, names, shell time.Duration }{
+	connect: 5 * time.Second,        // a command, for its connection, unless -waitforconnection asks for the session's timeout
+	prompt:  time.Second,            // the shell's first prompt, for the connection
+	names:   500 * time.Millisecond, // a key, for the names of children
+	shell:   time.Second,            // another shell's key, for those and the connection before
+}
 
 const optionsHelp = `usage: zkcli [options] [command [arguments]]
 
@@ -160,7 +165,7 @@ func (o options) to(server string) (options, error) {
 	if o.readOnly && o.wire == client.GRPC {
 		return o, usagef("-r: read-only servers are served on the ZooKeeper wire only")
 	}
-	o.wait = min(o.timeout, connectWait)
+	o.wait = min(o.timeout, waits.connect)
 	if o.given["waitforconnection"] {
 		o.wait = o.timeout
 	}

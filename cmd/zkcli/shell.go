@@ -7,19 +7,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/peterh/liner"
 	"golang.org/x/term"
 
 	"github.com/zkserver/zkserver/client"
 )
-
-// completionWait bounds how long a key waits for the names of children.
-const completionWait = 500 * time.Millisecond
-
-// firstPrompt bounds how long the first prompt waits for the connection.
-const firstPrompt = time.Second
 
 // shell reads commands from a terminal until quit or the end of input (Ctrl-D). Its exit code is that of the last command.
 func (s *session) shell(getenv func(string) string) int {
@@ -29,7 +22,7 @@ func (s *session) shell(getenv func(string) string) int {
 		s.p.failure(err)
 		return exitCode(err, s.o.compatExit)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), firstPrompt)
+	ctx, cancel := context.WithTimeout(context.Background(), waits.prompt)
 	_ = connected(ctx, s.c) // the prompt says how it went
 	cancel()
 	file := historyFile(getenv)
@@ -135,7 +128,7 @@ func (s *session) childPaths(word string) []string {
 	if parent == "" {
 		parent = "/"
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), completionWait)
+	ctx, cancel := context.WithTimeout(context.Background(), waits.names)
 	defer cancel()
 	names, _, err := s.children(ctx, s.c, parent, false)
 	if err != nil {

@@ -50,7 +50,7 @@ func fill(ctx context.Context, t *testing.T, c *client.Client, path string, n in
 // 100,000 nodes.
 func TestRemoveOnTerminal(t *testing.T) {
 	t.Parallel()
-	nodes, batch := 5000, "1"
+	nodes, batch := 10_000, "1"
 	if os.Getenv("ZKSERVER_FULL") == "1" {
 		nodes, batch = 100_000, "50"
 	}
@@ -279,18 +279,18 @@ func TestCompleteLine(t *testing.T) {
 	t.Parallel()
 	server := testServer(t)
 	for line, want := range map[string]string{
-		"zkcli ens":                       "ensembles",
-		"zkcli -o ":                       "text json raw",
-		"zkcli -o json -wire g":           "grpc",
-		"zkcli -serv":                     "-server",
-		"zkcli help loc":                  "lock",
-		"zkcli completion ":               "bash zsh fish",
-		"zkcli lock --g":                  "--grace",
-		"zkcli ls /zookeeper/c":           "/zookeeper/config",
-		"zkcli -server 127.0.0.1:1 ls /z": "",
-		"zkcli nosuch /z":                 "",
-		"zkc":                             "",
-		"":                                "",
+		"zkcli ens":             "ensembles",
+		"zkcli -o ":             "text json raw",
+		"zkcli -o json -wire g": "grpc",
+		"zkcli -serv":           "-server",
+		"zkcli help loc":        "lock",
+		"zkcli completion ":     "bash zsh fish",
+		"zkcli lock --g":        "--grace",
+		"zkcli ls /zookeeper/c": "/zookeeper/config",
+		"zkcli -timeout 300 -server 127.0.0.1:1 ls /z": "",
+		"zkcli nosuch /z": "",
+		"zkc":             "",
+		"":                "",
 	} {
 		var out strings.Builder
 		getenv := func(name string) string { return map[string]string{"ZKCLI_SERVER": server}[name] }
