@@ -361,7 +361,7 @@ func TestFieldApache(t *testing.T) {
 	f := newField(t, ctx, fmt.Sprintf("/field-%d", time.Now().UnixNano()), func(ctx context.Context) (*client.Client, error) {
 		return client.Dial(ctx, cut.addr, client.Options{SessionTimeout: 10 * time.Second, BackoffMax: 50 * time.Millisecond})
 	})
-	f.run(20, func(int) {
+	f.run(5, func(int) {
 		cut.block(true)
 		cut.block(false)
 	})

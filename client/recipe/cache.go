@@ -32,7 +32,7 @@ type Cache struct {
 
 // CacheNode is a node of the picture.
 type CacheNode struct {
-	Path string
+	Path string      // from the root on
 	Data []byte      // not to be changed
 	Stat client.Stat // as of when the data was read: the fields about children may be older
 }
@@ -145,8 +145,8 @@ func (t CacheChange) String() string {
 
 // CacheEvent is one change of the picture.
 type CacheEvent struct {
-	Change CacheChange
-	Node   CacheNode // of the first three
+	Change CacheChange // what happened
+	Node   CacheNode   // of the first three
 }
 
 // Watch yields what leads from nothing to the picture as it is, then every change, until ctx ends: the last pair has the

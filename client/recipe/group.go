@@ -18,7 +18,7 @@ type Group struct {
 
 // Member is a member of a Group.
 type Member struct {
-	ID    string
+	ID    string // as its Group was named with
 	Data  []byte // not to be changed
 	Token int64  // the zxid that created its node: larger for whoever came later
 }

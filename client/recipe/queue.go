@@ -34,7 +34,7 @@ const (
 
 // Item is an item of a queue.
 type Item struct {
-	Data     []byte
+	Data     []byte // what was put
 	Name     string // its node's, unique in the queue
 	Priority int    // DefaultPriority where somebody else's name has none
 }
