@@ -374,6 +374,24 @@ func TestPlantedInLongHistories(t *testing.T) {
 	}
 }
 
+// TestManyUnknownCreates: what nobody knows of sequential creates does not make the search endless.
+func TestManyUnknownCreates(t *testing.T) {
+	var ops []*Op
+	for i := range int64(60) {
+		ops = append(ops, with(one(int(i), 10*i, 0, Write, next(fmt.Sprint("u", i), 0, 0)), Unknown))
+		if i%2 == 1 {
+			ops = append(ops, one(100, 10*i+1, 10*i+2, Write, next(fmt.Sprint("a", i), int32(i), i+1)))
+		}
+	}
+	if r := verify(ops); len(r.Faults) > 0 || len(r.Undecided) > 0 {
+		t.Errorf("%+v", r)
+	}
+	ops = append(ops, one(100, 1000, 1001, Read, Part{Do: Count, Version: 300, Zxid: 99}))
+	if r := verify(ops); len(r.Faults) == 0 {
+		t.Error("more children than were asked for are not found")
+	}
+}
+
 func TestResolve(t *testing.T) {
 	ops := []*Op{
 		with(one(1, 10, 0, Write, next("x", 0, 0)), Unknown), with(one(1, 11, 0, Write, next("y", 0, 0)), Unknown),

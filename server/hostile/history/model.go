@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -68,6 +69,42 @@ func (op *Op) step(s state) (bool, state) {
 	return true, next
 }
 
+// settle gives sequential creates without an answer the numbers that nobody else has, in the order in which they began.
+// If they can have had the missing numbers at all they can have had them so: of two, the one that began first could have
+// taken either. The others have left no trace and are dropped. Without it the search tries every choice among them.
+func settle(list []porcupine.Operation) []porcupine.Operation {
+	var unknown []int
+	taken, newest := map[int32]bool{}, Missing
+	for i, o := range list {
+		op := o.Input.(*Op)
+		p := &op.Parts[len(op.Parts)-1]
+		switch {
+		case p.Do == Next && op.Outcome == Unknown:
+			unknown = append(unknown, i)
+		case p.Do == Next && op.Outcome == OK:
+			taken[p.Version] = true
+			newest = max(newest, p.Version)
+		case p.Do == Count:
+			newest = max(newest, p.Version)
+		}
+	}
+	slices.SortStableFunc(unknown, func(a, b int) int { return cmp.Compare(list[a].Call, list[b].Call) })
+	for number := int32(0); number <= newest && len(unknown) > 0; number++ {
+		if taken[number] {
+			continue
+		}
+		op := *list[unknown[0]].Input.(*Op)
+		op.Parts = slices.Clone(op.Parts)
+		op.Parts[len(op.Parts)-1].Version, op.Outcome = number, OK
+		list[unknown[0]].Input = &op
+		unknown = unknown[1:]
+	}
+	return slices.DeleteFunc(list, func(o porcupine.Operation) bool {
+		op := o.Input.(*Op)
+		return op.Outcome == Unknown && op.Parts[len(op.Parts)-1].Do == Next
+	})
+}
+
 func (p *Part) writes() bool { return p.Do == Set || p.Do == Create || p.Do == Next }
 
 // Report is what came out of a check.
@@ -101,6 +138,9 @@ func Verify(ops []*Op, patience time.Duration) Report {
 			o.Return = never
 		}
 		byObject[op.Object] = append(byObject[op.Object], o)
+	}
+	for name, list := range byObject {
+		byObject[name] = settle(list)
 	}
 	r.Objects = len(byObject)
 	r.Faults = order(ops)
