@@ -78,7 +78,7 @@ func (s *show) run(ctx context.Context) (err error) {
 	if s.c, err = client.Dial(start, strings.Join(s.addrs, ","), client.Options{}); err != nil {
 		return err
 	}
-	defer s.c.Close()
+	defer func() { _ = s.c.Close() }() // the session of the show: nobody waits for its end
 	s.say("three servers: %s", strings.Join(s.addrs, ","))
 	if err := s.prepare(ctx); err != nil {
 		return err

@@ -100,7 +100,7 @@ func (s *staleWrite) send(ctx context.Context, b *broker) {
 	if err != nil {
 		return // the process ends
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // where it cannot, the session is left to its timeout
 	for ctx.Err() == nil && !c.State().Final() {
 		token, w, err := readToken(ctx, c)
 		if err != nil {
