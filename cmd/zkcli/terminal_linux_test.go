@@ -50,7 +50,7 @@ func fill(ctx context.Context, t *testing.T, c *client.Client, path string, n in
 // 100,000 nodes.
 func TestRemoveOnTerminal(t *testing.T) {
 	t.Parallel()
-	nodes, batch := 10_000, "1"
+	nodes, batch := 6000, "1"
 	if os.Getenv("ZKSERVER_FULL") == "1" {
 		nodes, batch = 100_000, "50"
 	}
