@@ -204,37 +204,52 @@ func TestSemaphore(t *testing.T) {
 	})
 }
 
-// Locks that come and go leave no goroutine here and no watch at the server. ZKSERVER_FULL=1 takes each 20,000 times.
+// Locks that come and go leave no goroutine here and no watch at the server, and memory, the server's too, stays as it is.
+// ZKSERVER_FULL=1 takes 100,000 in all, and holds the memory to what it was after a third of them.
 func TestLeavesNothing(t *testing.T) {
-	n := 20
-	if os.Getenv("ZKSERVER_FULL") != "" {
-		n = 20_000
+	const rounds = 6
+	n, limit, opts := 4, 5*patience, []zktest.Option{zktest.Config("4lw.commands.whitelist=*")}
+	full := os.Getenv("ZKSERVER_FULL") != ""
+	if full {
+		n, limit = 100_000/rounds/2/len(recipes(Options{}))+1, 20*patience
+		opts = append(opts, zktest.Dir(t.TempDir())) // in memory the log would be counted
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	e := &env{T: t, s: zktest.Start(t, zktest.Config("4lw.commands.whitelist=*")), ctx: ctx}
+	e := &env{T: t, s: zktest.Start(t, opts...), ctx: ctx}
 	c, other := e.dial(), e.dial()
 	before := runtime.NumGoroutine()
-	for path, acquire := range recipes(Options{}) {
-		for range n {
-			h := e.hold(acquire(ctx, c))
-			waits := background(func() (*Hold, error) { return acquire(ctx, other) })
-			e.ok(h.Release(ctx))
-			e.ok(e.got(waits).Release(ctx))
+	var heap [rounds]uint64
+	for round := range rounds {
+		for path, acquire := range recipes(Options{}) {
+			for range n {
+				h := e.hold(acquire(ctx, c))
+				waits := background(func() (*Hold, error) { return acquire(ctx, other) })
+				e.ok(h.Release(ctx))
+				e.ok(e.got(waits).Release(ctx))
+			}
+			if names, _, err := c.Children(ctx, path); len(names) > 0 || err != nil {
+				t.Errorf("%s: %q, %v", path, names, err)
+			}
 		}
-		if names, _, err := c.Children(ctx, path); len(names) > 0 || err != nil {
-			t.Errorf("%s: %q, %v", path, names, err)
+		for { // what has ended is about to return
+			now, watches := runtime.NumGoroutine(), e.word("wchs")
+			if now <= before && strings.Contains(watches, "Total watches:0") {
+				break
+			}
+			wait(ctx, 10*time.Millisecond)
+			if ctx.Err() != nil {
+				t.Fatalf("%d goroutines, before %d; %s", now, before, watches)
+			}
 		}
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		heap[round] = m.HeapAlloc >> 10
 	}
-	for { // what has ended is about to return
-		now, watches := runtime.NumGoroutine(), e.word("wchs")
-		if now <= before && strings.Contains(watches, "Total watches:0") {
-			return
-		}
-		wait(ctx, 10*time.Millisecond)
-		if ctx.Err() != nil {
-			t.Fatalf("%d goroutines, before %d; %s", now, before, watches)
-		}
+	t.Logf("%d acquisitions; KiB of heap after each round: %v", rounds*n*2*len(recipes(Options{})), heap)
+	if was, is := heap[rounds/3-1], heap[rounds-1]; full && is > was+was/4+4<<10 {
+		t.Errorf("the heap has grown from %d to %d KiB", was, is)
 	}
 }
 
