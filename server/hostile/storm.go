@@ -131,9 +131,16 @@ func (s *Storm) newSession() int {
 }
 
 func (s *Storm) expired(session int) {
+	s.forget(session)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Expired++
+}
+
+// forget takes a session for ended, or about to end.
+func (s *Storm) forget(session int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.live, session)
 }
 

@@ -69,6 +69,7 @@ func (w *worker) dial(ctx context.Context) bool {
 			return true
 		case limit.Err() != nil || code == client.ErrSessionExpired:
 			c.Abandon() // nobody expects anything of it
+			w.s.forget(w.session)
 			w.c = nil
 			return false
 		}
