@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -259,27 +260,36 @@ func TestFieldSlowSnapshot(t *testing.T) {
 	l := leaderOf(t, ps)
 	f, g := others(ps, l)
 	c := mustDial(t, l.addr, 60*time.Second)
+	last := f.number(t, "zk_log_end_zxid")
 	f.kill()
 	big := make([]byte, 256<<10)
+	random := rand.NewChaCha8([32]byte{15})
 	for i := range 16 {
-		for j := range big { // compresses badly
-			big[j] = byte((j * (j>>8 + 7*i + 1)) >> 3 * 31)
-		}
+		_, _ = random.Read(big) // which does not get smaller on its way
 		c.must(jute.OpCreate, create(fmt.Sprintf("/n%d", i), string(big)), nil)
+	}
+	writeBytes(t, l, "/large", 80, 900_000) // what makes the state durable, so that the logs are cut
+	for _, p := range []*proc{l, g} {
+		until(t, "the logs no longer reach back", func() bool { return p.number(t, "zk_log_base_zxid") > last })
 	}
 	const slow = 30 * time.Millisecond // 4 MiB: two seconds
 	for _, p := range []*proc{l, g} {
 		net.Pace(p.id, f.id, slow)
 	}
 	f.start()
-	sent := func(p *proc) bool { return p.mntr("zk_snap_count") != "0" }
-	until(t, "a snapshot is on its way", func() bool { return sent(l) })
+	until(t, "a snapshot is on its way", func() bool { // to a directory of its own
+		states, err := filepath.Glob(filepath.Join(f.dir, "state.*"))
+		return err == nil && len(states) > 1
+	})
 	l.kill()
+	net.Reset(l.id, f.id) // and what is on its way is lost
+	began := time.Now()
 	next := leaderOf(t, []*proc{f, g})
 	if next != g {
 		t.Fatalf("server %d leads with a part of a snapshot", next.id)
 	}
 	f.serve()
+	t.Logf("serving with the second snapshot after %v", time.Since(began))
 	net.Pace(l.id, f.id, 0)
 	net.Pace(g.id, f.id, 0)
 	f.kill()
