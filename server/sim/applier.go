@@ -250,7 +250,7 @@ func (w *World) lastHeard(ts []peer.Touch) []int64 {
 
 // sawMessages looks at what a leader hears of sessions.
 func (s *server) sawMessages(in replica.Received) {
-	if s.role != zab.Leading || s.w.pair(s.i, int(in.Link.Peer)-1).inc != in.Link.Incarnation {
+	if s.role != zab.Leading || s.links[in.Link.Peer] != in.Link {
 		return
 	}
 	from := int(in.Link.Peer) - 1

@@ -46,7 +46,10 @@ func (s *server) dated(m peer.Message, to int) {
 // answered: a leader has had the answer to a ping.
 func (s *server) answered(from int, epoch zab.Epoch, seq uint64) {
 	c := &s.contact
-	if c.epoch != epoch || c.answered == nil {
+	switch {
+	case epoch < c.epoch:
+		return // an answer to an earlier leadership, late
+	case epoch > c.epoch || c.answered == nil:
 		c.epoch, c.answered = epoch, make([]int64, len(s.w.servers))
 	}
 	c.answered[from] = max(c.answered[from], c.sent[said{epoch, from, false, seq}])

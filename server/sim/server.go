@@ -61,8 +61,9 @@ type server struct {
 	serving      bool
 	servingSince int64
 	leaving      bool
-	roleGen      uint64            // of the Machine's role
-	snapped      map[zab.Link]bool // SyncBegin of a snapshot has come
+	roleGen      uint64                    // of the Machine's role
+	links        map[zab.ServerID]zab.Link // that it knows
+	snapped      map[zab.Link]bool         // SyncBegin of a snapshot has come
 
 	// log writer
 	queue   []write
@@ -169,6 +170,7 @@ func (s *server) boot() {
 	s.flushAt = w.now + w.cfg.flushed
 	s.reads, s.wants, s.conns, s.closing = nil, nil, nil, nil
 	s.roleGen, s.snapped = 0, map[zab.Link]bool{}
+	s.links = map[zab.ServerID]zab.Link{}
 	s.snaps, s.dirs = map[zab.Link]*snapshot{}, map[string]*snapshot{}
 	s.on = struct{ loop, apply, state, reads, flush, reopen bool }{}
 	s.watch = replica.SyncWatch{Limit: w.cfg.zab.SyncLimit}
@@ -415,8 +417,13 @@ func (s *server) loop() {
 			}
 		case replica.Received:
 			s.sawMessages(in)
+		case replica.LinkUp:
+			s.links[in.Link.Peer] = in.Link
 		case replica.LinkDown:
-			w.chk.Unheard(s.i, int(in.Link.Peer)-1)
+			if s.links[in.Link.Peer] == in.Link {
+				delete(s.links, in.Link.Peer)
+				w.chk.Unheard(s.i, int(in.Link.Peer)-1)
+			}
 		case replica.Attach:
 			w.chk.Moves(in.Session)
 		}
