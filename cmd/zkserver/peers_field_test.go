@@ -246,7 +246,7 @@ func TestFieldLinks(t *testing.T) {
 	})
 }
 
-// TestFieldSlowSnapshot (E15, E6): a snapshot that takes several times the initLimit arrives, because it moves. When the
+// TestFieldSlowSnapshot (E15, E6): a snapshot over a slow link arrives although the initLimit is short. When the
 // leader dies in the middle of one, what has arrived is of no use, and the next leader sends its own.
 func TestFieldSlowSnapshot(t *testing.T) {
 	ps := newEnsemble(t, 3, 0, "commitLogCount=10\n")
