@@ -24,7 +24,7 @@ func (w *World) verify() history.Report {
 }
 
 const (
-	searchTime = 20 * time.Second
+	searchTime = 3 * time.Second
 	pairs      = 3 // objects of two registers
 )
 
