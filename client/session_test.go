@@ -540,11 +540,15 @@ func TestGiveUpAfter(t *testing.T) {
 // G17: everything at once, under the race detector, while connections come and go.
 func TestRacing(t *testing.T) {
 	bubble(t, "a:1,b:1", nil, func(t *testing.T, f *fakeServers, c *Client) {
-		const rounds = 20
+		const rounds = 8
+		last := make(chan struct{}) // closed when the connection is there that is not closed here
 		go func() { // ends with its last connection, which the test's end closes
 			for i := range rounds + 1 {
 				s := f.accept()
 				s.welcome()
+				if i == rounds {
+					close(last)
+				}
 				for n := 0; n < 200 || i == rounds; n++ {
 					r, err := s.next()
 					if err != nil {
@@ -558,9 +562,14 @@ func TestRacing(t *testing.T) {
 			}
 		}()
 		done := make(chan struct{})
-		go func() { // ends with the calls below
+		go func() { // ends with last
 			defer close(done)
-			for range 20 * rounds {
+			for {
+				select {
+				case <-last:
+					return
+				default:
+				}
 				_ = c.AddAuth(t.Context(), "digest", []byte("u:p"))
 				if _, _, w, err := c.ExistsW(t.Context(), "/x"); err == nil {
 					w.Stop()
