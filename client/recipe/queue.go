@@ -51,7 +51,7 @@ func (q *Queue) claim(name string) string { return child(q.path, "taken") + "/" 
 // ctx, client.ErrSessionExpired (client.MaybeApplied then tells whether it may be there), or those of client.Create.
 func (q *Queue) Put(ctx context.Context, data []byte, priority int) error {
 	if priority < MinPriority || priority > MaxPriority {
-		return fmt.Errorf("recipe: queue %s: priority %d", q.path, priority)
+		return fmt.Errorf("recipe: queue %s: priority %d, want %d to %d", q.path, priority, MinPriority, MaxPriority)
 	}
 	put := client.CreateOp{Path: q.entry(fmt.Sprintf("entry-%03d-", priority)), Data: data, Mode: client.PersistentSequential, ACL: q.o.ACL}
 	for {
