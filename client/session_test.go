@@ -542,7 +542,7 @@ func TestRacing(t *testing.T) {
 	bubble(t, "a:1,b:1", nil, func(t *testing.T, f *fakeServers, c *Client) {
 		const rounds = 8
 		last := make(chan struct{}) // closed when the connection is there that is not closed here
-		go func() { // ends with its last connection, which the test's end closes
+		go func() {                 // ends with its last connection, which the test's end closes
 			for i := range rounds + 1 {
 				s := f.accept()
 				s.welcome()
