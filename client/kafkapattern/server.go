@@ -45,7 +45,6 @@ func configure(dir string) (files, addrs []string, err error) {
 		if err := os.Mkdir(data, 0o700); err != nil {
 			return nil, nil, err
 		}
-		// What a killed process wrote is there without a sync; the machine is not part of the show.
 		text := fmt.Sprintf("tickTime=200\ninitLimit=50\nsyncLimit=25\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\n%s", data, ports[3*i], lines.String())
 		file := filepath.Join(data, "zoo.cfg")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
