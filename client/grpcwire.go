@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -34,12 +35,23 @@ type grpcLink struct {
 
 	answers []*zkv1.Answer // received, not yet looked at
 	last    *zkv1.Reply    // what next returned last
+
+	mu     sync.Mutex
+	conn   net.Conn // that of cc
+	closed bool
 }
 
 func (c *Client) dialGRPC(dctx context.Context, addr string) (link, error) {
+	l := &grpcLink{limit: c.o.MaxReply}
 	cc, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, a string) (net.Conn, error) { return c.o.DialContext(ctx, "tcp", a) }),
+		grpc.WithContextDialer(func(ctx context.Context, a string) (net.Conn, error) {
+			conn, err := c.o.DialContext(ctx, "tcp", a)
+			if err == nil && !l.keep(conn) {
+				return nil, errors.Join(net.ErrClosed, conn.Close())
+			}
+			return conn, err
+		}),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connectionWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
@@ -47,21 +59,39 @@ func (c *Client) dialGRPC(dctx context.Context, addr string) (link, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.cc = cc
 	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
 	stop := context.AfterFunc(dctx, cancel)
-	stream, err := zkv1.NewZooKeeperServiceClient(cc).Session(ctx)
+	l.stream, err = zkv1.NewZooKeeperServiceClient(cc).Session(ctx)
 	if !stop() && err == nil {
 		err = dctx.Err()
 	}
 	if err != nil {
-		cancel()
-		return nil, errors.Join(err, cc.Close())
+		l.close()
+		return nil, err
 	}
-	return &grpcLink{cc: cc, cancel: cancel, stream: stream, limit: c.o.MaxReply}, nil
+	return l, nil
 }
 
+// keep remembers the connection, unless the link has been closed.
+func (l *grpcLink) keep(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn = conn
+	return !l.closed
+}
+
+// close closes the connection first: without, gRPC waits five seconds for what cannot be written.
 func (l *grpcLink) close() {
 	l.cancel()
+	l.mu.Lock()
+	l.closed = true
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
+	}
 	_ = l.cc.Close()
 }
 

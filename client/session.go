@@ -27,17 +27,23 @@ var errRefused = errors.New("the server refused the session")
 
 // connection is one link and the two goroutines that use it.
 type connection struct {
-	link link
-	done chan struct{} // closed when it is to end
-	once sync.Once
-	err  error // why; after done
+	link   link
+	done   chan struct{} // closed when it is to end
+	closed chan struct{} // closed when the link is
+	once   sync.Once
+	err    error // why; after done
 }
 
+// stop ends a connection, and does not wait for that: the end of a hold may not depend on how soon a dead connection can
+// be closed.
 func (n *connection) stop(why error) {
 	n.once.Do(func() {
 		n.err = why
 		close(n.done)
-		n.link.close()
+		go func() { // serve waits for its end
+			defer close(n.closed)
+			n.link.close()
+		}()
 	})
 }
 
@@ -180,7 +186,7 @@ func (c *Client) establish(ctx context.Context, addr string, limit time.Duration
 	c.passing = w.readOnly && h.session.ID == 0
 	c.readOnly = w.readOnly
 	c.answered = sent
-	return &connection{link: l, done: make(chan struct{})}, nil
+	return &connection{link: l, done: make(chan struct{}), closed: make(chan struct{})}, nil
 }
 
 func (c *Client) dial(ctx context.Context, addr string) (link, error) {
@@ -216,6 +222,7 @@ func (c *Client) serve(n *connection, server string) error {
 	go func() { defer wg.Done(); n.stop(c.readLoop(n)) }()           // ends with the connection
 	c.supervise(n, timeout)
 	wg.Wait()
+	<-n.closed
 	c.mu.Lock()
 	c.disconnect(n, n.err)
 	c.mu.Unlock()

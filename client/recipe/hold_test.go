@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -225,4 +226,58 @@ func TestGivingUp(t *testing.T) {
 			e.children(admin, path, 0)
 		}
 	})
+}
+
+// A connection whose other end is gone, and which has no room for what is to be sent, is closed as late as its Close
+// likes: a Hold ends in time nevertheless, and Close is called at once (gRPC by itself tries for five seconds to say
+// good-bye).
+func TestDeadConnection(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		dead := &deadNet{frozen: frozen{factor: 1}, closing: make(chan struct{}), close: make(chan struct{})}
+		h := locked(e, client.Options{SessionTimeout: 2 * time.Second, DialContext: dead.dial})
+		states := h.s.c.Subscribe()
+		defer states.Stop()
+		dead.freeze()
+		dead.dead.Store(true)
+		if err := e.ended(h); !errors.Is(err, client.ErrLost) {
+			e.Errorf("the hold has ended: %v", err)
+		}
+		e.await(states, client.Suspended)
+		select {
+		case <-dead.closing:
+		case <-time.After(4 * time.Second):
+			e.Error("the connection is not given up")
+		}
+		close(dead.close)
+		dead.thaw()
+	})
+}
+
+// deadNet makes connections that can be stopped, and whose Close waits until close is closed.
+type deadNet struct {
+	frozen
+	dead           atomic.Bool
+	once           sync.Once
+	closing, close chan struct{}
+}
+
+func (n *deadNet) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := n.frozen.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &deadConn{conn, n}, nil
+}
+
+type deadConn struct {
+	net.Conn
+	n *deadNet
+}
+
+func (c *deadConn) Close() error {
+	if c.n.dead.Load() {
+		c.n.once.Do(func() { close(c.n.closing) })
+		<-c.n.close
+	}
+	return c.Conn.Close()
 }
