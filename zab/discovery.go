@@ -11,6 +11,10 @@ func (c *Core) onLearnerInfo(p *peerState, m *LearnerInfo) {
 	case m.Version != ProtocolVersion:
 		c.refuse(p, ReasonVersion, fmt.Sprintf("version %d, want %d", m.Version, ProtocolVersion))
 		return
+	case m.ConfigSum != c.configSum && c.lead == nil:
+		// A list that no quorum has elected anybody by may be the wrong one: it stops nobody.
+		c.refuse(p, ReasonLeaderGone, "another voter list")
+		return
 	case m.ConfigSum != c.configSum:
 		c.refuse(p, ReasonVoterList, "")
 		return

@@ -23,7 +23,7 @@ type conn struct {
 	seen   int64
 
 	in       []arrival // from the client
-	readAt   []int64   // when the server read what it has not answered
+	asked    []asked   // what the server has read and not answered
 	out      []departure
 	reading  bool // an evRead is on the agenda
 	coming   bool // an evDown is
@@ -47,6 +47,14 @@ const (
 type arrival struct {
 	at  int64
 	req session.Request
+}
+
+// asked is a request that its server has read.
+type asked struct {
+	at      int64
+	ordered bool  // a write or a sync: it takes its turn with those of the server's other connections
+	turn    int64 // when it was read, or what was read before it was answered
+	passed  int64 // when one that was read long behind that was answered
 }
 
 type departure struct {
@@ -208,7 +216,7 @@ func (c *conn) run() {
 	reqs := make([]session.Request, n)
 	for i := range reqs {
 		reqs[i] = c.in[i].req
-		c.readAt = append(c.readAt, c.w.now)
+		c.asked = append(c.asked, asked{at: c.w.now, turn: c.w.now, ordered: reqs[i].Write != nil})
 	}
 	c.in = slices.Delete(c.in, 0, n)
 	if err := c.sc.Run(reqs); err != nil {
@@ -250,9 +258,14 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 		f, b = c.s.wire.at(b)
 		if f.kind == frameReply {
 			if w.cfg.drift == 0 && !expired {
-				w.chk.Answered(c.sc.Session(), c.readAt[0]/ms)
+				w.chk.Answered(c.sc.Session(), c.asked[0].at/ms)
 			}
-			c.readAt = c.readAt[1:]
+			if c.asked[0].ordered {
+				c.overtakes(c.asked[0].at)
+			}
+			if c.asked = c.asked[1:]; len(c.asked) > 0 {
+				c.asked[0].turn = w.now // it may have been held up behind what is answered now, which was a sync
+			}
 		}
 		at := w.now + c.rnd.delay(w.cfg.net[0], w.cfg.net[1])
 		if n := len(c.out); n > 0 {
@@ -262,6 +275,24 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 	}
 	c.comeDown()
 	return n, nil
+}
+
+// overtakes: what the server read at that time is answered. Writes and syncs of all its connections go to the leader in
+// one order and come back so: nobody can be waiting for the answer to something that was read long before (L1).
+func (c *conn) overtakes(read int64) {
+	const long, soon = 700 * ms, 200 * ms // each is flushed in its own time
+	for _, o := range c.s.conns {
+		if o == c || o.state != connReady || o.closed || len(o.asked) == 0 || o.asked[0].turn+long > read {
+			continue
+		}
+		switch x := &o.asked[0]; {
+		case x.passed == 0:
+			x.passed = c.w.now
+		case x.passed+soon < c.w.now:
+			c.w.fail("L1", "server %d answers what it read %.1f s later than what client %d still waits for", c.s.i+1,
+				float64(read-x.turn)/float64(s1), o.cl.i)
+		}
+	}
 }
 
 // Write never is needed: TryWrite takes everything.

@@ -269,6 +269,7 @@ func (s *server) pause(dur int64) {
 	}
 	s.paused = w.now + dur
 	local := dur * s.rate / 1000
+	s.waits.stopped += local
 	if local-40*ms >= int64(w.cfg.zab.SilenceLimit)/2 { // it must notice that
 		s.pausedSum += local
 	}

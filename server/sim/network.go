@@ -417,6 +417,7 @@ func (s *server) promise(m peer.Message, to int) {
 		w.chk.Leads(s.i, uint32(m.Epoch))
 	case *zab.UpToDate:
 		w.chk.Established(s.i, uint32(m.Epoch))
+		s.waits.settled = s.waits.settled || m.Epoch == s.epoch
 	case *zab.Goodbye:
 		w.cover.hit("goodbye: " + string(m.Reason))
 	case *zab.Refuse:

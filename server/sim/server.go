@@ -54,6 +54,7 @@ type server struct {
 	watch        replica.SyncWatch
 	lease        int64
 	contact      contact
+	waits        waits
 	role         zab.Role
 	epoch        zab.Epoch
 	leader       zab.ServerID
@@ -162,6 +163,7 @@ func (s *server) boot() {
 	s.process = w.process
 	s.began, s.local0, s.paused, s.pausedSum, s.lastQ = w.now, 0, 0, 0, 0
 	s.inbox, s.spare, s.seq, s.quanta, s.lease, s.contact = nil, nil, 0, 0, 0, contact{}
+	s.waits = waits{}
 	s.role, s.epoch, s.leader, s.serving, s.leaving = zab.Looking, 0, 0, false, false
 	s.queue, s.flight, s.badDisk, s.frail = nil, nil, false, 0
 	s.doom, s.atBoot = s.atBoot, nil
@@ -407,6 +409,7 @@ func (s *server) loop() {
 	m, w := s.m, s.w
 	m.Step(replica.Clock{WallMs: s.wall(), Now: time.Duration(s.local())})
 	for _, in := range ins {
+		s.cameFurther(in)
 		switch in := in.(type) {
 		case replica.Quantum:
 			if s.quanta++; s.quanta%3 == 0 {
@@ -447,6 +450,7 @@ func (s *server) loop() {
 	if any {
 		s.perform(&e)
 	}
+	s.overdue()
 	s.settleConns()
 }
 
@@ -567,6 +571,8 @@ func (s *server) notice(n any) {
 		if n.Role != zab.Leading || s.role != zab.Leading {
 			s.serving = false
 		}
+		s.waits.further()
+		s.waits.settled = s.waits.settled && n.Role == s.role && n.Leader == s.leader && n.Epoch == s.epoch
 		s.role, s.epoch, s.leader = n.Role, n.Epoch, n.Leader
 	case zab.Serving:
 		s.logf("serving=%v epoch %d", n.On, n.Epoch)

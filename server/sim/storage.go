@@ -47,6 +47,9 @@ func (s *server) issue(op *zab.PersistOp, gen uint64) {
 	}
 	o := observed(op)
 	w.chk.Issued(s.i, &o)
+	if op.Hard != nil && s.role == zab.Leading {
+		s.waits.further()
+	}
 	if w.trace != nil {
 		s.logf("issues %s up to %s", opName(op), opEnd(op))
 	}
@@ -81,7 +84,7 @@ func (s *server) writeSoon() {
 	n = max(n, 1)
 	s.flight = append(s.flight[:0:0], s.queue[:n]...)
 	s.queue = s.queue[n:]
-	s.syncAt = s.local()
+	s.syncAt, s.waits.syncing = s.local(), s.waits.stopped
 	took := s.rnd.delay(s.w.cfg.disk[0], s.w.cfg.disk[1])
 	if s.w.now < s.slowEnd {
 		took *= s.slow

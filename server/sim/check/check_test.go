@@ -127,6 +127,14 @@ func TestEveryCheckCanFail(t *testing.T) {
 			}
 			c.Leads(0, 2)
 		}},
+		{"a blank that counts too soon", "I6", func(c *Checker) {
+			c.Proposed(0, z(1, 1), 1)
+			both(c, 0, Op{Append: one})
+			both(c, 1, Op{Append: one})
+			c.Delivers(0, z(1, 1))
+			c.Wiped(1)
+			both(c, 1, Op{Accepted: 1, Current: 1, Stamp: true})
+		}},
 		{"the promise of a blank", "Z8", func(c *Checker) {
 			wrote(c, 1, Did{Conn: -1})
 			c.Wiped(1)

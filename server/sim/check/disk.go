@@ -138,7 +138,28 @@ func (c *Checker) Aged(s int, epoch uint32) {
 func (c *Checker) Issued(s int, op *Op) { c.perform(s, "issued", &c.servers[s].issued, op) }
 
 // Durable: an op is on the disk.
-func (c *Checker) Durable(s int, op *Op) { c.perform(s, "durable", &c.servers[s].durable, op) }
+func (c *Checker) Durable(s int, op *Op) {
+	d := &c.servers[s].durable
+	blank := !d.stamped
+	c.perform(s, "durable", d, op)
+	if blank && d.stamped && !c.members[s].Observer {
+		c.counts(s)
+	}
+}
+
+// counts: a voter that has lost its disk has stamped itself, and is counted from now on. Those of whom none holds what is
+// committed must not be a quorum then: they could go on without it (I6, interleavings 10).
+func (c *Checker) counts(s int) {
+	last := c.last()
+	if c.Quorum(func(i int) bool {
+		d := &c.servers[i].durable
+		chain, ok := d.chain(last.zxid)
+		return d.stamped && !(ok && chain == last.chain)
+	}) {
+		c.fail("I6", "server %d counts again, with its log up to %s; those that count and have not the committed %s are a quorum now",
+			s, Zx(c.servers[s].durable.last().zxid), Zx(last.zxid))
+	}
+}
 
 // Cut: a server has dropped its log up to base.
 func (c *Checker) Cut(s int, base uint64) {
