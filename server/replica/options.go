@@ -55,6 +55,8 @@ const (
 	lockBudget      = 5 * time.Millisecond // of the tree's write lock, for what several transactions add up to
 	dirtyPaths      = 4096                 // paths that make the state writer write
 	dirtyBytes      = 8 << 20
+	gatheredPaths   = 32768 // that make the state writer write what it has copied
+	gatheredTxns    = store.DefaultFlushTxns
 	dirtyInterval   = 100 * time.Millisecond
 	cutInterval     = time.Second
 	touchQuanta     = 3               // quanta between two collections of touched sessions

@@ -9,17 +9,20 @@ import (
 	"github.com/zkserver/zkserver/zab"
 )
 
-// stateWriter writes the applied state behind the applier's back: from copies, never ahead of the durable log.
+// stateWriter writes the applied state behind the applier's back: from copies, never ahead of the durable log. It copies
+// often and little, so that the tree's lock is never held for long, and writes seldom and much.
 type stateWriter struct {
-	r     *Replica
-	dirty Dirty
-	rest  sync.Mutex // held while it copies or writes; a snapshot install takes it
-	bell  chan struct{}
-	room  chan struct{}
+	r        *Replica
+	dirty    Dirty
+	rest     sync.Mutex // held while it copies or writes; a snapshot install takes it
+	gathered Gathered
+	bell     chan struct{}
+	room     chan struct{}
 
 	mu      sync.Mutex
 	cond    sync.Cond
 	written zab.Zxid // handed to the store
+	wanted  zab.Zxid // somebody waits for that to be written
 	stopped bool
 
 	minCursor atomic.Uint64 // of the learners, from the loop
@@ -87,21 +90,45 @@ func (s *stateWriter) waitRoom() {
 	}
 }
 
-// write copies and writes what is dirty. It waits, without a lock on the tree, until the log covers it.
+// write gathers what is dirty, and writes what has been gathered when it is time to.
 func (s *stateWriter) write() error {
 	s.rest.Lock()
 	defer s.rest.Unlock()
-	b := s.copy()
-	if b == nil {
+	s.gather()
+	if !s.due() {
 		return nil
 	}
-	if !s.r.writer.waitDurable(b.Applied) {
-		return nil // stopping: the log has it
+	return s.spill()
+}
+
+func (s *stateWriter) gather() {
+	if b := s.copy(); b != nil {
+		s.gathered.Add(b)
 	}
-	if err := s.r.store.WriteState(b); err != nil {
+}
+
+// due reports whether what has been gathered is to be written now: there is much, a restart would have to replay many
+// transactions, somebody waits for it, or the log is synced by writing the state only.
+func (s *stateWriter) due() bool {
+	if s.r.opts.Store.NoSync || s.gathered.full() {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.gathered.Applied()
+	return s.wanted > s.written || at.Epoch() != s.written.Epoch() || int64(at-s.written) >= gatheredTxns
+}
+
+// spill writes what has been gathered. It waits, without a lock on the tree, until the log covers it.
+func (s *stateWriter) spill() error {
+	at := s.gathered.Applied()
+	if at == 0 || !s.r.writer.waitDurable(at) {
+		return nil // nothing, or stopping: the log has it
+	}
+	if err := s.r.store.WriteState(s.gathered.Take()); err != nil {
 		return err
 	}
-	s.setWritten(b.Applied)
+	s.setWritten(at)
 	return nil
 }
 
@@ -123,6 +150,9 @@ func (s *stateWriter) copy() *store.StateBatch {
 func (s *stateWriter) flush() error {
 	s.rest.Lock()
 	defer s.rest.Unlock()
+	if err := s.spill(); err != nil {
+		return err
+	}
 	return s.r.store.FlushState()
 }
 
@@ -140,11 +170,11 @@ func (s *stateWriter) cut() error {
 // finish writes what is left when everything else has stopped; Close of the store flushes it.
 func (s *stateWriter) finish() error {
 	_, last := s.r.store.LogBounds()
-	b := s.copy()
-	if b == nil || b.Applied > last {
+	s.gather()
+	if at := s.gathered.Applied(); at == 0 || at > last {
 		return nil
 	}
-	return s.r.store.WriteState(b)
+	return s.r.store.WriteState(s.gathered.Take())
 }
 
 func (s *stateWriter) setWritten(z zab.Zxid) {
@@ -166,9 +196,10 @@ func (s *stateWriter) waitWritten(z zab.Zxid) bool {
 	timer := time.AfterFunc(snapshotPatient, s.cond.Broadcast)
 	defer timer.Stop()
 	end := time.Now().Add(snapshotPatient)
-	s.wake()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wanted = max(s.wanted, z)
+	s.wake()
 	for s.written < z && !s.stopped && time.Now().Before(end) {
 		s.cond.Wait()
 	}

@@ -67,7 +67,7 @@ func (s *Store) seed(d *stateDB, t tree) error {
 // loadInto scans nodes in path order, long data beside them, then sessions.
 func (d *stateDB) loadInto(t tree) error {
 	snap := d.db.NewSnapshot()
-	used, err := scanState(snap, t)
+	used, err := d.scan(snap, t)
 	if cerr := snap.Close(); err == nil {
 		err = cerr
 	}
@@ -80,7 +80,8 @@ func (d *stateDB) loadInto(t tree) error {
 	return d.dropUnused(used)
 }
 
-func scanState(r pebble.Reader, t tree) (used map[uint32]struct{}, err error) {
+// scan also learns which nodes have long data.
+func (d *stateDB) scan(r pebble.Reader, t tree) (used map[uint32]struct{}, err error) {
 	sc, err := newStateScan(r)
 	if err != nil {
 		return nil, err
@@ -103,6 +104,9 @@ func scanState(r pebble.Reader, t tree) (used map[uint32]struct{}, err error) {
 		if acl != last || len(used) == 0 {
 			used[acl] = struct{}{}
 			last = acl
+		}
+		if len(rec.Data) > inlineLimit {
+			d.long[rec.Path] = struct{}{}
 		}
 		if err := t.Load(rec); err != nil {
 			return nil, fmt.Errorf("%w: node %q: %w", errMalformed, rec.Path, err)

@@ -53,10 +53,10 @@ type Options struct {
 
 const (
 	DefaultDiffCount  = 1_000_000
+	DefaultFlushTxns  = 100_000
 	defaultDiffBytes  = 256 << 20
 	defaultDiffAge    = 24 * time.Hour
 	defaultFlushBytes = 64 << 20
-	defaultFlushTxns  = 100_000
 	defaultMemTable   = 16 << 20
 	defaultCache      = 8 << 20
 	defaultSlowSync   = time.Second
@@ -75,7 +75,7 @@ func (o Options) withDefaults() Options {
 	o.DiffBytes = cmp.Or(o.DiffBytes, defaultDiffBytes)
 	o.DiffAge = cmp.Or(o.DiffAge, defaultDiffAge)
 	o.FlushBytes = cmp.Or(o.FlushBytes, defaultFlushBytes)
-	o.FlushTxns = cmp.Or(o.FlushTxns, defaultFlushTxns)
+	o.FlushTxns = cmp.Or(o.FlushTxns, DefaultFlushTxns)
 	o.MemTable = cmp.Or(o.MemTable, defaultMemTable)
 	o.Cache = cmp.Or(o.Cache, defaultCache)
 	o.SlowSync = cmp.Or(o.SlowSync, defaultSlowSync)

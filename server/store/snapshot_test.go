@@ -330,6 +330,9 @@ func TestLongDataComesAndGoes(t *testing.T) {
 		if err := m.equal(got); err != nil {
 			t.Fatal(err)
 		}
+		if n, want := longValues(t, s), len(r.Data) > inlineLimit; n > 1 || (n == 1) != want {
+			t.Fatalf("after step %d: %d values of long data, long: %t", zx, n, want)
+		}
 	}
 	step(1, znode.NodeRecord{Czxid: 1, Mzxid: 1, Data: long(9000)}, false, true)
 	step(2, znode.NodeRecord{Czxid: 1, Mzxid: 1, Data: long(9000), CreateCounter: 1}, false, false) // the stat alone
@@ -341,4 +344,27 @@ func TestLongDataComesAndGoes(t *testing.T) {
 	step(8, znode.NodeRecord{Czxid: 8, Mzxid: 8, Data: long(1)}, false, true) // deleted and created within one batch
 	step(9, znode.NodeRecord{Czxid: 8, Mzxid: 9, Data: long(6000)}, false, true)
 	mustClose(t, s)
+	s, _, got := mustOpen(t, o)
+	if err := m.equal(got); err != nil {
+		t.Fatal(err)
+	}
+	step(10, znode.NodeRecord{Czxid: 8, Mzxid: 10, Data: long(2)}, false, true) // of before the start
+	mustClose(t, s)
+}
+
+// longValues counts what lies under keyData.
+func longValues(t *testing.T, s *Store) int {
+	t.Helper()
+	it, err := s.state.db.NewIter(bounds(keyData))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	if err := it.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -31,13 +31,18 @@ type stateDB struct {
 	name    string // of the directory
 	db      *pebble.DB
 	acls    aclTable
-	seeded  bool    // it holds a tree
-	applied applied // as written, not as durable
-	bytes   int64   // since the last flush
+	long    map[string]struct{} // paths whose data lies under keyData
+	seeded  bool                // it holds a tree
+	applied applied             // as written, not as durable
+	bytes   int64               // since the last flush
 	txns    int64
 	dirty   bool
 	key     []byte
 	value   []byte
+}
+
+func newStateDB(name string, db *pebble.DB) *stateDB {
+	return &stateDB{name: name, db: db, acls: aclTable{ids: make(map[string]uint32)}, long: make(map[string]struct{})}
 }
 
 // aclTable interns lists: a node's value carries a number.
@@ -166,19 +171,24 @@ func (d *stateDB) putNode(pb *pebble.Batch, path string, r *znode.NodeRecord, da
 	if err := pb.Set(key, d.value, nil); err != nil {
 		return err
 	}
+	key[0] = keyData
+	if len(r.Data) <= inlineLimit {
+		return d.dropData(pb, key, path)
+	}
 	if !dataToo {
 		return nil
 	}
-	key[0] = keyData
-	switch {
-	case len(r.Data) > inlineLimit:
-		return pb.Set(key, r.Data, nil)
-	case r.Mzxid != r.Czxid:
-		// Longer data may lie there from before. A node just created has none, unless one of the same name went in
-		// the same batch: that leftover is never looked at, for the flag in the node's value decides.
-		return pb.Delete(key, nil)
+	d.long[path] = struct{}{}
+	return pb.Set(key, r.Data, nil)
+}
+
+// dropData deletes the long data of a path, if it has any: a tombstone for each node without would double the work.
+func (d *stateDB) dropData(pb *pebble.Batch, key []byte, path string) error {
+	if _, ok := d.long[path]; !ok {
+		return nil
 	}
-	return nil
+	delete(d.long, path)
+	return pb.Delete(key, nil)
 }
 
 func (d *stateDB) deleteNode(pb *pebble.Batch, path string) error {
@@ -191,7 +201,7 @@ func (d *stateDB) deleteNode(pb *pebble.Batch, path string) error {
 		return err
 	}
 	key[0] = keyData
-	return pb.Delete(key, nil)
+	return d.dropData(pb, key, path)
 }
 
 // commit adds where the state now is and writes the batch.

@@ -99,7 +99,7 @@ func (s *Store) createState(name string) (*stateDB, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &stateDB{name: name, db: db, acls: aclTable{ids: make(map[string]uint32)}}, nil
+	return newStateDB(name, db), nil
 }
 
 // openStateDB opens an existing state directory at start-up.
@@ -108,7 +108,7 @@ func (s *Store) openStateDB(name string) (*stateDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &stateDB{name: name, db: db, acls: aclTable{ids: make(map[string]uint32)}}
+	d := newStateDB(name, db)
 	if d.applied, d.seeded, err = readApplied(db, false); err == nil {
 		err = eachACL(db, func(id uint32, enc []byte) error {
 			d.acls.ids[string(enc)] = id
