@@ -167,26 +167,31 @@ func (c *Client) establish(ctx context.Context, addr string, limit time.Duration
 		}
 		return nil, errRefused
 	}
+	if err := c.adopt(h, w, sent); err != nil {
+		l.close()
+		return nil, err
+	}
+	return &connection{link: l, done: make(chan struct{}), closed: make(chan struct{})}, nil
+}
+
+// adopt takes the session that a server has answered with.
+func (c *Client) adopt(h hello, w welcome, sent time.Time) error {
 	timeout := time.Duration(w.timeout) * time.Millisecond
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.finalCode != OK:
-		err = c.finalCode
+		return c.finalCode
 	case h.session.ID != 0 && w.session != h.session.ID:
-		err = fmt.Errorf("the server answered with session %s instead of %s", hex(w.session), hex(h.session.ID))
+		return fmt.Errorf("the server answered with session %s instead of %s", hex(w.session), hex(h.session.ID))
 	case time.Since(sent) >= timeout*2/3:
-		err = errors.New("the answer came too late")
-	}
-	if err != nil {
-		l.close()
-		return nil, err
+		return errors.New("the answer came too late")
 	}
 	c.session = Session{ID: w.session, Password: append([]byte(nil), w.password...), Timeout: timeout}
 	c.passing = w.readOnly && h.session.ID == 0
 	c.readOnly = w.readOnly
 	c.answered = sent
-	return &connection{link: l, done: make(chan struct{}), closed: make(chan struct{})}, nil
+	return nil
 }
 
 func (c *Client) dial(ctx context.Context, addr string) (link, error) {

@@ -3,6 +3,7 @@ package recipe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -204,53 +205,107 @@ func TestSemaphore(t *testing.T) {
 	})
 }
 
-// Locks that come and go leave no goroutine here and no watch at the server, and memory, the server's too, stays as it is.
-// ZKSERVER_FULL=1 takes 100,000 in all, and holds the memory to what it was after a third of them.
+// Elections and locks that come and go leave no goroutine here and no watch at the server, and memory, the server's too,
+// stays as it is. ZKSERVER_FULL=1 takes 100,000 on each wire.
 func TestLeavesNothing(t *testing.T) {
-	const rounds = 6
 	n, limit, opts := 4, 5*patience, []zktest.Option{zktest.Config("4lw.commands.whitelist=*")}
-	full := os.Getenv("ZKSERVER_FULL") != ""
-	if full {
-		n, limit = 100_000/rounds/2/len(recipes(Options{}))+1, 20*patience
+	if os.Getenv("ZKSERVER_FULL") != "" {
+		n, limit = 100_000/leakRounds/2/len(recipes(Options{}))+1, 20*patience
 		opts = append(opts, zktest.Dir(t.TempDir())) // in memory the log would be counted
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	e := &env{T: t, s: zktest.Start(t, opts...), ctx: ctx}
+	for _, w := range []client.Wire{client.ZooKeeper, client.GRPC} {
+		t.Run(w.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			e := &env{T: t, s: zktest.Start(t, opts...), ctx: ctx, wire: w}
+			for _, found := range e.leaks(n, limit, recipes(Options{})) {
+				t.Error(found)
+			}
+		})
+	}
+}
+
+// The test above finds what is left behind.
+func TestLeaksAreFound(t *testing.T) {
+	var kept [][]byte
+	for _, tt := range []struct {
+		name, want string
+		limit      time.Duration
+		leak       func(e *env, c *client.Client)
+	}{
+		{"a watch", "watches", time.Second / 4, func(e *env, c *client.Client) {
+			_, _, _, err := c.ExistsW(e.ctx, "/none")
+			e.ok(err)
+		}},
+		{"a goroutine", "goroutines", time.Second / 4, func(e *env, _ *client.Client) { go func() { <-e.ctx.Done() }() }},
+		{"memory", "the heap", patience, func(*env, *client.Client) { kept = append(kept, make([]byte, 64<<10)) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			e := &env{T: t, s: zktest.Start(t, zktest.Config("4lw.commands.whitelist=*")), ctx: ctx}
+			found := e.leaks(40, tt.limit, map[string]func(context.Context, *client.Client) (*Hold, error){
+				"/m": func(ctx context.Context, c *client.Client) (*Hold, error) {
+					tt.leak(e, c)
+					return NewMutex(c, "/m", Options{}).Lock(ctx)
+				},
+			})
+			if !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, tt.want) }) {
+				t.Errorf("found %q, want a fault of %s", found, tt.want)
+			}
+		})
+	}
+	runtime.KeepAlive(kept)
+}
+
+// leakRounds is how often it is counted what is there.
+const leakRounds = 6
+
+// leaks takes every kind of lock so often a round, by two clients in turn, and returns what is left behind. What has ended
+// has so long for its return.
+func (e *env) leaks(n int, limit time.Duration, recipes map[string]func(context.Context, *client.Client) (*Hold, error)) (found []string) {
 	c, other := e.dial(), e.dial()
 	before := runtime.NumGoroutine()
-	var heap [rounds]uint64
-	for round := range rounds {
-		for path, acquire := range recipes(Options{}) {
+	var heap [leakRounds]uint64
+	for round := range heap {
+		for path, acquire := range recipes {
 			for range n {
-				h := e.hold(acquire(ctx, c))
-				waits := background(func() (*Hold, error) { return acquire(ctx, other) })
-				e.ok(h.Release(ctx))
-				e.ok(e.got(waits).Release(ctx))
+				h := e.hold(acquire(e.ctx, c))
+				waits := background(func() (*Hold, error) { return acquire(e.ctx, other) })
+				e.ok(h.Release(e.ctx))
+				e.ok(e.got(waits).Release(e.ctx))
 			}
-			if names, _, err := c.Children(ctx, path); len(names) > 0 || err != nil {
-				t.Errorf("%s: %q, %v", path, names, err)
+			if names, _, err := c.Children(e.ctx, path); len(names) > 0 || err != nil {
+				found = append(found, fmt.Sprintf("%s: %q, %v", path, names, err))
 			}
 		}
-		for { // what has ended is about to return
+		for end := time.Now().Add(limit); ; wait(e.ctx, 10*time.Millisecond) {
 			now, watches := runtime.NumGoroutine(), e.word("wchs")
-			if now <= before && strings.Contains(watches, "Total watches:0") {
+			few, none := now <= before, strings.Contains(watches, "Total watches:0")
+			if few && none {
 				break
 			}
-			wait(ctx, 10*time.Millisecond)
-			if ctx.Err() != nil {
-				t.Fatalf("%d goroutines, before %d; %s", now, before, watches)
+			if time.Now().Before(end) {
+				continue
 			}
+			if !few {
+				found = append(found, fmt.Sprintf("%d goroutines, before %d", now, before))
+			}
+			if !none {
+				found = append(found, "watches: "+watches)
+			}
+			return found
 		}
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		heap[round] = m.HeapAlloc >> 10
 	}
-	t.Logf("%d acquisitions; KiB of heap after each round: %v", rounds*n*2*len(recipes(Options{})), heap)
-	if was, is := heap[rounds/3-1], heap[rounds-1]; full && is > was+was/4+4<<10 {
-		t.Errorf("the heap has grown from %d to %d KiB", was, is)
+	e.Logf("%d acquisitions; %d goroutines and no watch after each round; KiB of heap: %v", leakRounds*n*2*len(recipes), before, heap)
+	if was, is := heap[leakRounds/3-1], heap[leakRounds-1]; is > was+was/4+4<<10 {
+		found = append(found, fmt.Sprintf("the heap has grown from %d to %d KiB", was, is))
 	}
+	return found
 }
 
 // word asks for a four-letter word.
