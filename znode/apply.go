@@ -86,11 +86,11 @@ func (t *Tree) applyCreate(txn *Txn, op *TxnOp, out *Applied) OpResult {
 	}
 	t.sums.add(t.digestOf(parentPath, &parent.meta))
 
-	n := &node{data: op.Data}
-	n.meta = meta{
+	n := &node{meta: meta{
 		czxid: txn.Zxid, mzxid: txn.Zxid, pzxid: txn.Zxid, ctime: txn.Time, mtime: txn.Time,
 		owner: op.Owner, acl: t.intern(op.ACL),
-	}
+	}}
+	n.setContent(op.Data)
 	t.attach(op.Path, n)
 	t.charge(op.Path, 1, int64(len(op.Data)), op.Data)
 	out.Events = append(out.Events,
@@ -109,7 +109,7 @@ func (t *Tree) applyDelete(txn *Txn, path string, out *Applied) {
 	acl := n.acl.entries
 
 	t.detach(path, n)
-	t.charge(path, -1, -int64(len(n.data)), nil)
+	t.charge(path, -1, -int64(len(n.content())), nil)
 	out.Events = append(out.Events,
 		Event{Type: EventDeleted, Path: path, ACL: acl},
 		Event{Type: EventChildrenChanged, Path: parentPath, ACL: parent.acl.entries})
@@ -127,9 +127,10 @@ func (t *Tree) applySetData(txn *Txn, op *TxnOp, out *Applied) OpResult {
 	n := t.nodes[op.Path]
 	t.require(txn, n != nil, "setData of a missing node")
 	t.sums.sub(t.digestOf(op.Path, &n.meta))
-	t.dataSize += int64(len(op.Data) - len(n.data))
-	t.charge(op.Path, 0, int64(len(op.Data)-len(n.data)), op.Data)
-	n.data, n.size, n.sum = op.Data, sizeOf(op.Data), sumContent(op.Path, op.Data)
+	t.dataSize += int64(len(op.Data) - len(n.content()))
+	t.charge(op.Path, 0, int64(len(op.Data)-len(n.content())), op.Data)
+	n.setContent(op.Data)
+	n.sum = sumContent(op.Path, op.Data)
 	n.version, n.mzxid, n.mtime = op.Version, txn.Zxid, txn.Time
 	t.sums.add(t.digestOf(op.Path, &n.meta))
 	out.Events = append(out.Events, Event{Type: EventDataChanged, Path: op.Path, ACL: n.acl.entries})

@@ -32,7 +32,7 @@ func (n *node) record(path string) NodeRecord {
 	return NodeRecord{
 		Path: path, Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Pzxid: n.pzxid,
 		Version: n.version, CreateCounter: n.counter, Aversion: n.aversion, Owner: n.owner,
-		ACL: n.acl.entries, Data: n.data,
+		ACL: n.acl.entries, Data: n.content(),
 	}
 }
 
@@ -62,7 +62,8 @@ func (t *Tree) Load(r NodeRecord) error {
 	if t.nodes[parent] == nil {
 		return &LoadError{Path: r.Path, What: "its parent is missing"}
 	}
-	n := &node{data: r.Data}
+	n := new(node)
+	n.setContent(r.Data)
 	n.setRecord(&r, t.intern(r.ACL))
 	t.attach(r.Path, n)
 	t.loadQuota(r.Path, r.Data)
@@ -72,11 +73,12 @@ func (t *Tree) Load(r NodeRecord) error {
 // reload replaces what NewTree made of a node that always exists.
 func (t *Tree) reload(r NodeRecord, n *node) {
 	t.sums.sub(t.digestOf(r.Path, &n.meta))
-	t.dataSize += int64(len(r.Data) - len(n.data))
+	t.dataSize += int64(len(r.Data) - len(n.content()))
 	old := n.acl
 	n.setRecord(&r, t.intern(r.ACL))
 	t.release(old)
-	n.data, n.size, n.sum = r.Data, sizeOf(r.Data), sumContent(r.Path, r.Data)
+	n.setContent(r.Data)
+	n.sum = sumContent(r.Path, r.Data)
 	t.sums.add(t.digestOf(r.Path, &n.meta))
 }
 

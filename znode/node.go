@@ -1,6 +1,9 @@
 package znode
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 // meta is a node without its path, data and children's names: what the overlay keeps of a pending one.
 type meta struct {
@@ -18,10 +21,30 @@ type meta struct {
 // node is a znode of the tree.
 type node struct {
 	meta
-	data []byte
+	data *byte            // see content
 	kids map[string]*node // by name; nil until the first
 
 	listing atomic.Pointer[listing] // nil until the first; readers may replace it concurrently
+}
+
+// content is the node's data; nil: null. The node keeps only where it begins, for meta has its length: so a node takes
+// 112 bytes instead of 128.
+func (n *node) content() []byte {
+	switch n.size {
+	case -1:
+		return nil
+	case 0:
+		return []byte{}
+	}
+	return unsafe.Slice(n.data, n.size)
+}
+
+// setContent replaces the data and its length. The bytes are the node's from now on and never change.
+func (n *node) setContent(data []byte) {
+	n.data, n.size = nil, sizeOf(data)
+	if len(data) > 0 {
+		n.data = unsafe.SliceData(data)
+	}
 }
 
 func sizeOf(data []byte) int32 {

@@ -162,7 +162,7 @@ func (t *Tree) recount(path string) (count, bytes int64) {
 		last := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		count++
-		bytes += int64(len(last.data))
+		bytes += int64(len(last.content()))
 		for _, kid := range last.kids {
 			todo = append(todo, kid)
 		}
@@ -189,8 +189,8 @@ func (t *Tree) settle(out *Applied) {
 			stats := QuotaPath + path + "/" + statsName
 			n := t.nodes[stats]
 			text := q.stats.text()
-			t.dataSize += int64(len(text) - len(n.data))
-			n.data, n.size = text, sizeOf(text)
+			t.dataSize += int64(len(text) - len(n.content()))
+			n.setContent(text)
 			out.Changes = append(out.Changes, Change{Path: stats, Data: true})
 		}
 		q.touched, q.fresh, q.written = false, false, false

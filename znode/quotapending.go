@@ -72,7 +72,7 @@ func (o *overlay) recount(path string) (count, bytes int64) {
 		for p := range o.tree.ephemerals[id] {
 			if below(p) && o.nodes[p] == nil && o.standing(p) == nil {
 				count--
-				bytes -= int64(len(o.tree.nodes[p].data))
+				bytes -= int64(len(o.tree.nodes[p].content()))
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (o *overlay) recount(path string) (count, bytes int64) {
 		}
 		if n := o.tree.nodes[p]; n != nil {
 			count--
-			bytes -= int64(len(n.data))
+			bytes -= int64(len(n.content()))
 		}
 		if !r.gone {
 			count++

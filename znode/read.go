@@ -23,7 +23,7 @@ func (t *Tree) GetData(path string, auth []AuthID) (data []byte, st Stat, c Code
 	if c != OK {
 		return nil, Stat{}, c
 	}
-	return n.data, n.stat(&t.opts), OK
+	return n.content(), n.stat(&t.opts), OK
 }
 
 // Children gives the sorted names of a node's children and its stat. The slice is shared and immutable.

@@ -57,20 +57,19 @@ func NewTree(o Options) *Tree {
 	t.acls[t.open.key] = t.open
 
 	readOnly := []ACL{{Perms: PermRead, Scheme: schemeWorld, ID: idAnyone}}
-	t.attach(RootPath, &node{meta: meta{acl: t.intern(openACL)}, data: []byte{}})
-	t.attach(SystemPath, &node{meta: meta{acl: t.intern(openACL)}, data: []byte{}})
-	t.attach(QuotaPath, &node{meta: meta{acl: t.intern(openACL)}, data: []byte{}})
-	t.attach(ConfigPath, &node{meta: meta{aversion: -1, acl: t.intern(readOnly)}, data: []byte{}})
+	t.attach(RootPath, &node{meta: meta{acl: t.intern(openACL)}})
+	t.attach(SystemPath, &node{meta: meta{acl: t.intern(openACL)}})
+	t.attach(QuotaPath, &node{meta: meta{acl: t.intern(openACL)}})
+	t.attach(ConfigPath, &node{meta: meta{aversion: -1, acl: t.intern(readOnly)}})
 	return t
 }
 
 // attach puts a new node into the tree and its sums. The parent, if it is not the root's, must be there; its stat
 // besides the number of children is the caller's.
 func (t *Tree) attach(path string, n *node) {
-	n.size = sizeOf(n.data)
-	n.sum = sumContent(path, n.data)
+	n.sum = sumContent(path, n.content())
 	t.nodes[path] = n
-	t.dataSize += int64(len(path) + len(n.data))
+	t.dataSize += int64(len(path) + len(n.content()))
 	t.sums.add(t.digestOf(path, &n.meta))
 	if path != RootPath {
 		parent, name := split(path)
@@ -93,7 +92,7 @@ func (t *Tree) detach(path string, n *node) {
 	p.children--
 	p.noteChild(name, false)
 	delete(t.nodes, path)
-	t.dataSize -= int64(len(path) + len(n.data))
+	t.dataSize -= int64(len(path) + len(n.content()))
 	t.sums.sub(t.digestOf(path, &n.meta))
 	t.release(n.acl)
 	t.disown(path, n.owner)
@@ -157,7 +156,8 @@ func (t *Tree) SessionCount() int { return len(t.sessions) }
 // version is the configuration's (it becomes mzxid), nowMs the wall clock.
 func (t *Tree) SetConfigNode(text []byte, version, nowMs int64) {
 	n := t.nodes[ConfigPath]
-	t.dataSize += int64(len(text) - len(n.data))
-	n.data, n.size, n.sum = text, sizeOf(text), sumContent(ConfigPath, text)
+	t.dataSize += int64(len(text) - len(n.content()))
+	n.setContent(text)
+	n.sum = sumContent(ConfigPath, text)
 	n.version, n.mzxid, n.mtime = -1, version, nowMs
 }

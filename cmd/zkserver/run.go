@@ -56,6 +56,7 @@ func run(ctx context.Context, file string, o runOptions) error {
 		}
 		log.WithLevel(level).Str("key", n.Key).Int("line", n.Line).Str("text", n.Text).Msg("configuration")
 	}
+	chooseMemory(log)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	s, err := server.New(c, server.Options{Log: log, Version: buildVersion(), Rebuild: o.rebuild})
@@ -66,6 +67,7 @@ func run(ctx context.Context, file string, o runOptions) error {
 		<-ctx.Done()
 		stop()
 	}()
+	settleMemory()
 	return s.Run(ctx)
 }
 
