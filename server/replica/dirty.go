@@ -21,7 +21,12 @@ type Dirty struct {
 
 // Reset begins an empty set.
 func (d *Dirty) Reset() {
-	d.paths, d.sessions, d.bytes, d.changed = map[string]bool{}, map[int64]struct{}{}, 0, false
+	if d.paths == nil {
+		d.paths, d.sessions = map[string]bool{}, map[int64]struct{}{}
+	}
+	clear(d.paths)
+	clear(d.sessions)
+	d.bytes, d.changed = 0, false
 	d.size.Store(0)
 	d.weight.Store(0)
 }

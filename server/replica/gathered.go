@@ -22,7 +22,7 @@ type Gathered struct {
 // Add takes over a batch that was copied after all that are here.
 func (g *Gathered) Add(b *store.StateBatch) {
 	if g.index == nil {
-		g.index, g.sessions = make(map[string]int, len(b.Nodes)), make(map[int64]*znode.Session)
+		g.index, g.sessions = make(map[string]int), make(map[int64]*znode.Session)
 	}
 	g.batch.Applied, g.batch.Digests = b.Applied, b.Digests
 	for i := range b.Nodes {
@@ -54,12 +54,12 @@ func (g *Gathered) Applied() zab.Zxid { return g.batch.Applied }
 // full reports whether it should be written now, lest it takes long or much memory.
 func (g *Gathered) full() bool { return len(g.batch.Nodes) >= gatheredPaths || g.bytes >= dirtyBytes }
 
-// Take returns all of it and begins anew; nil when there is nothing.
+// Take returns all of it, until the next Reset; nil when there is nothing.
 func (g *Gathered) Take() *store.StateBatch {
-	if g.index == nil {
+	b := &g.batch
+	if b.Applied == 0 {
 		return nil
 	}
-	b := g.batch
 	slices.SortFunc(b.Nodes, func(x, y store.StateNode) int { return strings.Compare(x.Path, y.Path) })
 	for id, ses := range g.sessions {
 		if ses != nil {
@@ -68,6 +68,14 @@ func (g *Gathered) Take() *store.StateBatch {
 			b.EndedSessions = append(b.EndedSessions, id)
 		}
 	}
-	*g = Gathered{}
-	return &b
+	return b
+}
+
+// Reset begins anew, in the same memory.
+func (g *Gathered) Reset() {
+	clear(g.index)
+	clear(g.sessions)
+	clear(g.batch.Nodes)
+	g.batch = store.StateBatch{Nodes: g.batch.Nodes[:0]}
+	g.bytes = 0
 }

@@ -101,6 +101,7 @@ func TestGatheredIsWhatTheBatchesWere(t *testing.T) {
 				t.Fatal("not in path order")
 			}
 			all.put(t, taken)
+			g.Reset()
 			if !maps.Equal(one.nodes, all.nodes) || !maps.Equal(one.data, all.data) ||
 				!maps.Equal(one.sessions, all.sessions) || one.applied != all.applied {
 				t.Fatalf("one by one: %+v\ngathered: %+v", one, all)
@@ -125,7 +126,7 @@ func TestGatheredIsBounded(t *testing.T) {
 	if !g.full() {
 		t.Fatalf("not full with %d bytes", g.bytes)
 	}
-	g.Take()
+	g.Reset()
 	for i := range gatheredPaths {
 		add(fmt.Sprint("/", i), 0)
 	}

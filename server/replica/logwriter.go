@@ -124,7 +124,7 @@ func (w *logWriter) install(ops []zab.PersistOp) error {
 	r.mu.Lock()
 	r.tree = t
 	r.state.dirty.Reset()
-	r.state.gathered = Gathered{}
+	r.state.gathered.Reset()
 	r.mu.Unlock()
 	r.applied.Store(t.Applied())
 	r.inbox.push(Applied{Zxid: zab.Zxid(t.Applied())})

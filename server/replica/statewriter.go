@@ -128,6 +128,7 @@ func (s *stateWriter) spill() error {
 	if err := s.r.store.WriteState(s.gathered.Take()); err != nil {
 		return err
 	}
+	s.gathered.Reset()
 	s.setWritten(at)
 	return nil
 }
