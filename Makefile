@@ -58,7 +58,7 @@ mutations:        ## every deliberate fault of testdata/mutations, and who finds
 	go run ./server/sim/mutation/run $(ARGS)
 profile: build    ## a profile of a server under load: make profile KIND=cpu LOAD='set -c 16 -d 1' (docs/profiling.md)
 	.ci/profile $(SHARED) bin/zkserver $(or $(KIND),cpu) $(LOAD)
-interop-locks: build ## our locks beside those of Curator, kazoo and go-zookeeper, a minute each
+interop-locks: build ## our locks beside those of Curator, kazoo and go-zookeeper, a minute each; then the other recipes
 	.ci/interop-locks $(SHARED) bin/zkserver
 interop: oracle differential clients harnesses interop-locks
 ci:

@@ -11,7 +11,8 @@ import (
 const defaultPort = "2181"
 
 // ParseConnect takes a connection string apart: "host1:2181,host2,[::1]:2182/app" gives the servers, each as
-// host:port, and the chroot "/app" (empty for none, also for "/").
+// host:port, and the chroot "/app" (empty for none, also for "/"). The error names the first part that is
+// none.
 func ParseConnect(s string) (servers []string, chroot string, err error) {
 	hosts := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {

@@ -7,7 +7,7 @@ package client
 // EventLost with ErrWatchOverflow. When the session ends, the last Event is EventLost too. After the last one C is
 // closed.
 type EventStream struct {
-	C <-chan Event
+	C <-chan Event // the events, in the order of the server's
 
 	c  *Client
 	ch chan Event

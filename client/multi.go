@@ -7,7 +7,7 @@ type Op interface{ path() string }
 
 // CreateOp makes a node.
 type CreateOp struct {
-	Path string
+	Path string        // of the node; a sequential one gets its number behind it
 	Data []byte        // nil: null, which is not the same as empty
 	ACL  []ACL         // nil: OpenACL
 	Mode CreateMode    // zero: Persistent
@@ -16,21 +16,21 @@ type CreateOp struct {
 
 // DeleteOp removes a node without children.
 type DeleteOp struct {
-	Path    string
-	Version int32 // the data version it must have, or AnyVersion
+	Path    string // of the node
+	Version int32  // the data version it must have, or AnyVersion
 }
 
 // SetOp replaces a node's data.
 type SetOp struct {
-	Path    string
-	Data    []byte
-	Version int32 // the data version it must have, or AnyVersion
+	Path    string // of the node
+	Data    []byte // nil: null
+	Version int32  // the data version it must have, or AnyVersion
 }
 
 // CheckOp checks a node's data version.
 type CheckOp struct {
-	Path    string
-	Version int32 // AnyVersion: it has to exist
+	Path    string // of the node
+	Version int32  // AnyVersion: it has to exist
 }
 
 func (o CreateOp) path() string { return o.Path }
@@ -49,10 +49,14 @@ type OpResult struct {
 type ReadOp interface{ readPath() string }
 
 // GetOp reads a node.
-type GetOp struct{ Path string }
+type GetOp struct {
+	Path string // of the node
+}
 
 // ChildrenOp lists the children of a node.
-type ChildrenOp struct{ Path string }
+type ChildrenOp struct {
+	Path string // of the node
+}
 
 func (o GetOp) readPath() string      { return o.Path }
 func (o ChildrenOp) readPath() string { return o.Path }

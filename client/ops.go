@@ -133,7 +133,7 @@ func (c *Client) AllChildrenNumber(ctx context.Context, path string) (int, error
 }
 
 // Ephemerals lists the paths of this session's ephemeral nodes that begin with prefix as plain text ("/x/e" finds
-// "/x/e1"); "/" finds all below the chroot. In no particular order.
+// "/x/e1"); "/" finds all below the chroot. In no particular order. Errors: those of the connection.
 func (c *Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
 	req := &request{op: jute.OpGetEphemerals, path: prefix}
 	rep, err := c.do(ctx, "ephemerals", prefix, req)
@@ -147,13 +147,14 @@ func (c *Client) Ephemerals(ctx context.Context, prefix string) ([]string, error
 }
 
 // Sync waits until the server has everything that was committed when the call was made: a read after it sees it. The
-// path need not exist.
+// path need not exist. Errors: those of the connection.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	_, err := c.do(ctx, "sync", path, &request{op: jute.OpSync, path: path})
 	return err
 }
 
-// WhoAmI lists the identities of the current connection, in no particular order.
+// WhoAmI lists the identities of the current connection, in no particular order. Errors: those of the
+// connection.
 func (c *Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 	rep, err := c.do(ctx, "whoAmI", "", &request{op: jute.OpWhoAmI})
 	return rep.ids, err

@@ -119,7 +119,7 @@ func (o Options) connectTimeout(servers, rounds int) time.Duration {
 	return min(limit, time.Second<<min(rounds, 10))
 }
 
-// Validate reports everything that is wrong with the options at once.
+// Validate reports everything that is wrong with the options at once, in one error.
 func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("client: "+format, args...)) }

@@ -17,7 +17,7 @@ import (
 // happened in between is not told, so whoever keeps a picture of the tree reads it again. When the session ends, or
 // Remove or RemoveWatches ends the watch, the last Event is EventLost. After the last one C is closed.
 type PersistentWatch struct {
-	C <-chan Event
+	C <-chan Event // what happened, in the server's order
 
 	c    *Client
 	ch   chan Event

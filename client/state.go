@@ -55,7 +55,7 @@ func (s State) Final() bool { return s >= Expired }
 
 // StateChange is one step of the session.
 type StateChange struct {
-	State  State
+	State  State  // from now on
 	Server string // host:port of the server, when Connected
 	Err    error  // why, when not Connected
 
@@ -66,7 +66,7 @@ type StateChange struct {
 // after a final state, and never holds up the client: a reader that is 32 changes behind loses the oldest ones,
 // never the newest, and never a final one.
 type Subscription struct {
-	C <-chan StateChange
+	C <-chan StateChange // the changes, the newest last
 
 	c  *Client
 	ch chan StateChange

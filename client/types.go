@@ -57,7 +57,7 @@ type Auth struct {
 
 // Identity is one identity of a connection, as the server tells it.
 type Identity struct {
-	Scheme string
+	Scheme string // "ip", "digest", "world", ...
 	User   string // a digest's without its hash
 }
 
@@ -141,10 +141,10 @@ func (t EventType) String() string {
 
 // Event is what a Watch tells.
 type Event struct {
-	Type EventType
-	Path string // as the caller knows it, without the chroot
-	Zxid int64  // of the transaction; -1 when it was missed and told after a reconnect, or by a server before 3.9
-	Err  error  // of EventLost: wraps ErrSessionExpired, ErrClosed, ErrAuthFailed, ErrWatchOverflow, ErrWatchRemoved or what the server said
+	Type EventType // what happened
+	Path string    // as the caller knows it, without the chroot
+	Zxid int64     // of the transaction; -1 when it was missed and told after a reconnect, or by a server before 3.9
+	Err  error     // of EventLost: wraps ErrSessionExpired, ErrClosed, ErrAuthFailed, ErrWatchOverflow, ErrWatchRemoved or what the server said
 }
 
 // Session identifies a session. Its password resumes it: keep it secret.

@@ -13,7 +13,7 @@ import (
 // A watch outlives reconnects. Many watches on one path cost the server one; each takes memory here until it fires
 // or Stop is called.
 type Watch struct {
-	C <-chan Event
+	C <-chan Event // gets the one event
 
 	c    *Client
 	ch   chan Event

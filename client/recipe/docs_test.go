@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// Every exported name of this package and of zktest has a comment; of a function that can fail it says how, and of one that
-// waits for a server what a disconnect or the end of the session means: itself, or by naming another one ("as of Lock"), or
-// in the comment of its type.
+// Every exported name of this package, of zktest and of client has a comment; of a function that can fail it says how, and of
+// one that waits for a server what a disconnect or the end of the session means: itself, or by naming another one ("as of
+// Lock"), or in the comment of its type. What is a size, a limit or a time in a plain number says what is counted.
 func TestDocsSayWhatHappens(t *testing.T) {
-	for _, dir := range []string{".", "../zktest"} {
+	for _, dir := range []string{".", "../zktest", ".."} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -43,6 +43,9 @@ func TestDocsCanFail(t *testing.T) {
 		{"a constant", "const C = 1", "C has no comment"},
 		{"errors", "// F does it.\nfunc F() error { return nil }", "F says nothing about its error"},
 		{"the session", "// F does it. Errors: none.\nfunc F(ctx context.Context) error { return nil }", "F says nothing about a disconnect or the end of the session"},
+		{"the unit of a field", "// T is one.\ntype T struct {\n\tMaxReply int // of a reply\n}", "T.MaxReply does not say what it counts"},
+		{"the unit of an argument", "// F does it within the timeout.\nfunc F(timeout int32) {}", "F does not say what timeout counts"},
+		{"units said", "// F does it within the timeout, in ms.\nfunc F(timeout int32, max time.Duration) {}\n// T is one.\ntype T struct {\n\tMaxReply int // bytes of a reply\n}", ""},
 		{"said elsewhere", "// F does it, errors as of T.G.\nfunc F(ctx context.Context) error { return nil }\n// T is one.\ntype T struct{}\n// G waits for a connection. Errors: none.\nfunc (T) G(ctx context.Context) error { return nil }", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,6 +60,8 @@ func TestDocsCanFail(t *testing.T) {
 var (
 	saysError   = regexp.MustCompile(`[Ee]rror|Err[A-Z]|[Ff]ails`)
 	saysSession = regexp.MustCompile(`connect|session|expir|Hold|ends when ctx does`)
+	isMeasure   = regexp.MustCompile(`(?i)timeout|size|limit|length|interval|delay|ttl|room|depth|^(max|min)`)
+	saysUnit    = regexp.MustCompile(`\b(ms|seconds?|bytes?|[KMG]iB|nodes?|events?|requests|calls|levels?|children|Holds|how (many|often))\b`)
 	refersTo    = regexp.MustCompile(`\b(?:[Aa]s|of|like|is) (?:of |those of )?([A-Z]\w*(?:\.[A-Z]\w*)?)`)
 )
 
@@ -131,6 +136,13 @@ func undocumented(t *testing.T, sources map[string]string) (found []string) {
 			case waits && fails && !says(name, of, saysSession):
 				found = append(found, name+" says nothing about a disconnect or the end of the session")
 			}
+			for _, a := range f.Decl.Type.Params.List {
+				for _, n := range a.Names {
+					if isNumber(a.Type) && isMeasure.MatchString(n.Name) && !saysUnit.MatchString(f.Doc) {
+						found = append(found, name+" does not say what "+n.Name+" counts")
+					}
+				}
+			}
 		}
 	}
 	check("", p.Funcs)
@@ -164,6 +176,9 @@ func undocumented(t *testing.T, sources map[string]string) (found []string) {
 					if n.IsExported() && f.Doc == nil && f.Comment == nil {
 						found = append(found, x.Name+"."+n.Name+" has no comment")
 					}
+					if n.IsExported() && isNumber(f.Type) && isMeasure.MatchString(n.Name) && !saysUnit.MatchString(f.Doc.Text()+f.Comment.Text()) {
+						found = append(found, x.Name+"."+n.Name+" does not say what it counts")
+					}
 				}
 			}
 		}
@@ -178,6 +193,10 @@ func fieldsOf(l *ast.FieldList) (types []ast.Expr) {
 		}
 	}
 	return types
+}
+
+func isNumber(e ast.Expr) bool {
+	return isIdent(e, "int") || isIdent(e, "int32") || isIdent(e, "int64")
 }
 
 func isIdent(e ast.Expr, name string) bool {

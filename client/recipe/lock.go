@@ -113,8 +113,8 @@ type Semaphore struct {
 	o    Options
 }
 
-// NewSemaphore names a semaphore; it does nothing yet. The path is used for it only, and everybody has to give the same
-// max, from 1 on.
+// NewSemaphore names a semaphore of so many Holds at a time; it does nothing yet. The path is used for it only, and
+// everybody has to give the same max, from 1 on.
 func NewSemaphore(c *client.Client, path string, max int, o Options) *Semaphore {
 	return &Semaphore{c: c, path: path, max: max, o: o}
 }

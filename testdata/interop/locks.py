@@ -5,9 +5,10 @@
 
 Three servers. For each other client: two workers of ours, one on each wire, and one of theirs take the lock of one path in
 turn for so long; under the lock each reads a number from a file, waits a millisecond, and writes the next one. The number at
-the end has to be that of all turns, and everybody must have had some. Then the same with a kazoo that does not look for
-others' locks, which must lose updates: so the file finds them. At last Curator's Revoker asks our holder to make way, and
-ours Curator's. Exit 0 if all that is so. Only processes started here are ended.
+the end has to be that of all turns, and everybody must have had some. The same, for a quarter of the time, with our RWMutex
+and Curator's InterProcessReadWriteLock, both to write, and with our Election and its LeaderLatch. Then with a kazoo that does
+not look for others' locks, which must lose updates: so the file finds them. At last Curator's Revoker asks our holder to make
+way, and ours Curator's. Exit 0 if all that is so. Only processes started here are ended.
 """
 import argparse
 import os
@@ -63,12 +64,12 @@ def main():
             return ""
         return out.strip().splitlines()[-1]
 
-    def beside(name, theirs, seconds, lost_wanted=False):
+    def beside(name, theirs, seconds, lost_wanted=False, kind="lock"):
         path, file = "/locks-" + name, os.path.join(root, name + ".count")
         with open(file, "w") as f:
             f.write("0" * 10)
         args = [zk.connect, path, file, str(seconds)]
-        workers = {"ours": start("ours", [a.ours, "zookeeper", "lock"] + args), "ours-grpc": start("ours-grpc", [a.ours, "grpc", "lock"] + args),
+        workers = {"ours": start("ours", [a.ours, "zookeeper", kind] + args), "ours-grpc": start("ours-grpc", [a.ours, "grpc", kind] + args),
                    name: start(name, theirs + args)}
         turns = {n: int(end(n, p, seconds + SLACK) or 0) for n, p in workers.items()}
         with open(file) as f:
@@ -96,6 +97,8 @@ def main():
         beside("curator", curator + ["lock"], a.seconds)
         beside("kazoo", kazoo + ["lock"], a.seconds)
         beside("go-zookeeper", [a.gozk, "lock"], a.seconds)
+        for kind in ("write", "latch"):
+            beside("curator-" + kind, curator + [kind], max(a.seconds // 4, 5), kind=kind)
         for _ in range(6):  # an overlap takes some luck with the times
             beside("deaf-kazoo", kazoo + ["deaf"], 5, lost_wanted=True)
             if "deaf-kazoo: 0 updates lost" not in failed:

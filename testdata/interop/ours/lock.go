@@ -9,13 +9,20 @@ import (
 	"github.com/zkserver/zkserver/client/recipe"
 )
 
-// locks counts in a file under our Mutex: see ../README.md.
-func locks(wire, hosts, path, file string, seconds time.Duration) {
+// locks counts in a file under our Mutex, RWMutex or Election: see ../README.md.
+func locks(wire, mode, hosts, path, file string, seconds time.Duration) {
 	c := dial(wire, hosts)
-	m := recipe.NewMutex(c, path, recipe.Options{ID: "ours-" + wire})
+	o := recipe.Options{ID: "ours-" + wire}
+	acquire := recipe.NewMutex(c, path, o).Lock
+	switch mode {
+	case "write":
+		acquire = recipe.NewRWMutex(c, path, o).Lock
+	case "latch":
+		acquire = recipe.NewElection(c, path, o).Campaign
+	}
 	turns := 0
 	for end := time.Now().Add(seconds); time.Now().Before(end); turns++ {
-		h, err := m.Lock(ctx)
+		h, err := acquire(ctx)
 		check(err == nil, "lock: %v", err)
 		count(file)
 		check(h.Context().Err() == nil, "the hold has ended: %v", h.Context().Err())

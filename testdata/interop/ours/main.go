@@ -306,16 +306,19 @@ func main() {
 		ops(wire, hosts, name)
 		fmt.Println("ok")
 		return
-	case "lock": // the name is the lock's path
+	case "lock", "write", "latch": // the name is the lock's path
 		seconds, err := strconv.Atoi(os.Args[6])
 		check(err == nil, "%v", err)
-		locks(wire, hosts, name, os.Args[5], time.Duration(seconds)*time.Second)
+		locks(wire, mode, hosts, name, os.Args[5], time.Duration(seconds)*time.Second)
 		return
 	case "hold":
 		hold(wire, hosts, name)
 		return
 	case "revoke":
 		revoke(wire, hosts, name)
+		return
+	case "count", "read", "put", "take", "member", "service", "barrier", "wait":
+		recipes(mode, dial(wire, hosts), name, os.Args[5:])
 		return
 	}
 	x := &chaos{c: dial(wire, hosts), root: "/chaos/" + name, nodes: map[string]string{}, seen: map[string]string{}}
