@@ -3,7 +3,7 @@ TOOLS = go tool -modfile=tools/go.mod
 BASELINE = proto/zk/v1/baseline.binpb
 BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
-HARNESSES = curator java-client old-java c-client node kazoo-suite
+HARNESSES = curator java-client old-java c-client node zkcli kazoo-suite
 
 .PHONY: build test race lint gen gen-check fuzz bench tidy interop interop-locks oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile ci
 
