@@ -327,7 +327,7 @@ func (c *client) replied(f *frame) {
 		return
 	}
 	r := c.waiting[0]
-	c.waiting = c.waiting[1:]
+	c.waiting = slices.Delete(c.waiting, 0, 1)
 	if r.note != nil {
 		c.tell(r.note, f)
 	}

@@ -263,7 +263,7 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 			if c.asked[0].ordered {
 				c.overtakes(c.asked[0].at)
 			}
-			if c.asked = c.asked[1:]; len(c.asked) > 0 {
+			if c.asked = slices.Delete(c.asked, 0, 1); len(c.asked) > 0 {
 				c.asked[0].turn = w.now // it may have been held up behind what is answered now, which was a sync
 			}
 		}
@@ -323,7 +323,7 @@ func (c *conn) down() {
 	c.coming = false
 	for !c.gone && !c.cut && len(c.out) > 0 && c.out[0].at <= c.w.now {
 		f := c.out[0].f
-		c.out = c.out[1:]
+		c.out = slices.Delete(c.out, 0, 1)
 		c.cl.receive(c, f)
 	}
 	if c.closed && len(c.out) == 0 && !c.gone && !c.cut {

@@ -224,9 +224,10 @@ func (d *disk) sound() error {
 	return nil
 }
 
-// observed says what an op is to the checker.
-func observed(op *zab.PersistOp) check.Op {
-	o := check.Op{Stamp: op.Ensemble != 0, Unstamp: op.Unstamp, Commit: uint64(op.Commit)}
+// observed says what an op is to the checker, until the next call.
+func (w *World) observed(op *zab.PersistOp) *check.Op {
+	o := &w.op
+	*o = check.Op{Stamp: op.Ensemble != 0, Unstamp: op.Unstamp, Commit: uint64(op.Commit), Append: o.Append[:0]}
 	if op.Hard != nil {
 		o.Accepted, o.Current = uint32(op.Hard.Accepted), uint32(op.Hard.Current)
 	}
@@ -236,11 +237,9 @@ func observed(op *zab.PersistOp) check.Op {
 	if op.Install != nil {
 		o.Install, o.Zxid, o.Common = true, uint64(op.Install.Zxid), uint64(op.Install.Common)
 	}
-	if len(op.Append) > 0 {
-		o.Append = make([]check.Entry, len(op.Append))
-		for i := range op.Append {
-			o.Append[i] = check.Entry{Zxid: uint64(op.Append[i].Zxid), Hash: check.Hash(op.Append[i].Data)}
-		}
+	for i := range op.Append {
+		e := &op.Append[i]
+		o.Append = append(o.Append, check.Entry{Zxid: uint64(e.Zxid), Hash: check.Hash(e.Data)})
 	}
 	return o
 }

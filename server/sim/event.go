@@ -43,15 +43,22 @@ type event struct {
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// agenda is a heap of events.
+// agenda is a heap of events. What pop has taken leaves a hole at its top, into which the next push goes: most events
+// bring about another one soon.
 type agenda struct {
 	heap []event
+	hole bool
 	seq  uint64
 }
 
 func (g *agenda) push(e event) {
 	g.seq++
 	e.seq = g.seq
+	if g.hole {
+		g.hole = false
+		g.sink(e)
+		return
+	}
 	h := append(g.heap, e)
 	i := len(h) - 1
 	for i > 0 {
@@ -67,23 +74,27 @@ func (g *agenda) push(e event) {
 }
 
 func (g *agenda) pop() event {
-	h := g.heap
-	top := h[0]
-	n := len(h) - 1
-	e := h[n]
-	h = h[:n]
-	g.heap = h
-	if n == 0 {
-		return top
+	if g.hole {
+		n := len(g.heap) - 1
+		e := g.heap[n]
+		g.heap = g.heap[:n]
+		g.sink(e)
 	}
+	g.hole = true
+	return g.heap[0]
+}
+
+// sink puts an event into the hole at the top, and from there to its place.
+func (g *agenda) sink(e event) {
+	h := g.heap
 	i := 0
 	for {
 		c := 4*i + 1
-		if c >= n {
+		if c >= len(h) {
 			break
 		}
 		m := c
-		for k := c + 1; k < min(c+4, n); k++ {
+		for k := c + 1; k < min(c+4, len(h)); k++ {
 			if h[k].before(&h[m]) {
 				m = k
 			}
@@ -95,5 +106,4 @@ func (g *agenda) pop() event {
 		i = m
 	}
 	h[i] = e
-	return top
 }

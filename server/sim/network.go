@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zkserver/zkserver/election"
@@ -114,14 +115,9 @@ func (p *pair) arrive(k int) {
 	n := 0
 	for n < len(d.queue) && d.queue[n].at <= w.now {
 		p.handOver(s, p.end[1-k], &d.queue[n])
-		d.queue[n] = parcel{}
 		n++
 	}
-	if n == len(d.queue) {
-		d.queue = d.queue[:0]
-	} else {
-		d.queue = d.queue[n:]
-	}
+	d.queue = slices.Delete(d.queue, 0, n)
 	p.schedule(k)
 }
 
@@ -139,7 +135,10 @@ func (p *pair) handOver(s *server, from int, x *parcel) {
 		}
 		p.w.note(uint64(len(x.msgs)))
 		if d := p.to(s.i); len(d.past) == 0 || d.past[0].inc == x.inc {
-			d.past = append(d.past[max(0, len(d.past)-3):], *x)
+			if len(d.past) == 4 {
+				d.past = append(d.past[:0], d.past[1:]...)
+			}
+			d.past = append(d.past, *x)
 		}
 		for _, m := range x.msgs {
 			if b, ok := m.(*zab.SyncBegin); ok && b.Mode == zab.SyncSnap {

@@ -31,11 +31,11 @@ const (
 // issue gives an op to the log writer.
 func (s *server) issue(op *zab.PersistOp, gen uint64) {
 	w := s.w
+	o := w.observed(op)
 	for i := range op.Append {
 		e := &op.Append[i]
 		if t, ok := e.Value.(*znode.Txn); ok { // made here
-			o := observed(&zab.PersistOp{Append: op.Append[i : i+1]})
-			w.chk.Proposed(s.i, uint64(e.Zxid), o.Append[0].Hash)
+			w.chk.Proposed(s.i, uint64(e.Zxid), o.Append[i].Hash)
 			switch {
 			case t.Type == znode.OpCreateSession:
 				w.chk.Touched(s.i, t.Session, s.active(), int64(t.Timeout), -1)
@@ -45,8 +45,7 @@ func (s *server) issue(op *zab.PersistOp, gen uint64) {
 			}
 		}
 	}
-	o := observed(op)
-	w.chk.Issued(s.i, &o)
+	w.chk.Issued(s.i, o)
 	if op.Hard != nil && s.role == zab.Leading {
 		s.waits.further()
 	}
@@ -82,8 +81,8 @@ func (s *server) writeSoon() {
 		n++
 	}
 	n = max(n, 1)
-	s.flight = append(s.flight[:0:0], s.queue[:n]...)
-	s.queue = s.queue[n:]
+	s.flight = append(s.flight, s.queue[:n]...)
+	s.queue = slices.Delete(s.queue, 0, n)
 	s.syncAt, s.waits.syncing = s.local(), s.waits.stopped
 	took := s.rnd.delay(s.w.cfg.disk[0], s.w.cfg.disk[1])
 	if s.w.now < s.slowEnd {
@@ -115,7 +114,7 @@ func (s *server) synced() {
 		return
 	}
 	done := s.flight
-	s.flight = nil
+	s.flight = s.flight[:0]
 	var install *snapshot
 	for i := range done {
 		snap, ok := s.store(&done[i].op)
@@ -159,8 +158,7 @@ func (s *server) store(op *zab.PersistOp) (*snapshot, bool) {
 		s.w.fail("store", "server %d: %v", s.i+1, err)
 		return nil, false
 	}
-	o := observed(op)
-	s.w.chk.Durable(s.i, &o)
+	s.w.chk.Durable(s.i, s.w.observed(op))
 	if s.lost && s.w.chk.Joined(s.i) {
 		s.lost = false
 		s.logf("has joined")

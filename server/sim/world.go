@@ -42,6 +42,7 @@ type World struct {
 
 	chk   *check.Checker
 	did   check.Did
+	op    check.Op
 	cover Coverage
 	stats Stats
 	hash  uint64
