@@ -31,7 +31,7 @@ func exerciseServer(t *testing.T, addr string, wire client.Wire) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	root := fmt.Sprintf("/live-%v-%d", wire, time.Now().UnixNano())
-	o := client.Options{Wire: wire, SessionTimeout: 6 * time.Second}
+	o := client.Options{Wire: wire, SessionTimeout: 20 * time.Second}
 	admin, err := client.Dial(ctx, addr, o)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func (l *live) acl() {
 	}
 	_, err = l.admin.Set(l.ctx, l.root+"/mine", nil, client.AnyVersion)
 	l.is(err, client.ErrNoAuth)
-	other, err := client.Dial(l.ctx, l.cut.to+l.root, client.Options{Wire: l.wire, SessionTimeout: 6 * time.Second})
+	other, err := client.Dial(l.ctx, l.cut.to+l.root, client.Options{Wire: l.wire, SessionTimeout: 20 * time.Second})
 	l.ok(err)
 	defer closeClient(l.t, other)
 	l.ok(other.AddAuth(l.ctx, "digest", []byte("user:secret")))
@@ -486,7 +486,7 @@ func second(_ []byte, _ client.Stat, err error) error { return err }
 
 // chroot: G13. One that does not exist is no node like any other, and is made by Create of "/".
 func (l *live) chroot() {
-	c, err := client.Dial(l.ctx, l.cut.to+l.root+"/below", client.Options{Wire: l.wire, SessionTimeout: 6 * time.Second})
+	c, err := client.Dial(l.ctx, l.cut.to+l.root+"/below", client.Options{Wire: l.wire, SessionTimeout: 20 * time.Second})
 	l.ok(err)
 	defer closeClient(l.t, c)
 	_, _, err = c.Get(l.ctx, "/")

@@ -75,7 +75,7 @@ func startEnsemble(t testing.TB) *ensemble {
 	for i := range n {
 		data := filepath.Join(dir, fmt.Sprint(i+1))
 		file := filepath.Join(data, "zoo.cfg")
-		text := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=25\nmaxClientCnxns=0\nextendedTypesEnabled=true\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\n%s",
+		text := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=25\nmaxClientCnxns=0\nmaxSessionTimeout=60000\nextendedTypesEnabled=true\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\n%s",
 			tick.Milliseconds(), data, ports[3*i], lines.String())
 		err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(file, []byte(text), 0o600), os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600))
 		if err != nil {

@@ -128,6 +128,9 @@ type inside struct{ readers, writers []*Hold }
 
 // alone looks at who has the lock beside a Hold, and releases it.
 func (f *field) alone(h *Hold, err error, in *inside, writes bool) error {
+	if errors.Is(err, client.ErrLost) {
+		return nil // of a multi-lock, while it waited for the second: this machine stood still
+	}
 	if err != nil {
 		return err
 	}

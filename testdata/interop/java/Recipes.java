@@ -25,11 +25,13 @@ public class Recipes {
         case "member":
             try (GroupMember g = new GroupMember(c, path, a[3], ("of " + a[3]).getBytes(StandardCharsets.UTF_8))) {
                 g.start();
-                while (g.getCurrentMembers().size() < 2) {
+                Map<String, byte[]> there = g.getCurrentMembers();
+                while (there.size() < 2) {
                     Thread.sleep(20);
+                    there = g.getCurrentMembers();
                 }
                 List<String> all = new ArrayList<>();
-                g.getCurrentMembers().forEach((id, data) -> all.add(id + " " + new String(data, StandardCharsets.UTF_8)));
+                there.forEach((id, data) -> all.add(id + " " + new String(data, StandardCharsets.UTF_8)));
                 stay(all);
             }
             break;
@@ -37,11 +39,13 @@ public class Recipes {
             ServiceInstance<Map> in = ServiceInstance.<Map>builder().name("files").id(a[3]).address("10.0.0.1").port(Integer.parseInt(a[4])).payload(Map.of("zone", a[3])).build();
             try (ServiceDiscovery<Map> d = ServiceDiscoveryBuilder.builder(Map.class).client(c).basePath(path).serializer(new JsonInstanceSerializer<>(Map.class)).thisInstance(in).build()) {
                 d.start();
-                while (d.queryForInstances("files").size() < 2) {
+                Collection<ServiceInstance<Map>> there = d.queryForInstances("files");
+                while (there.size() < 2) {
                     Thread.sleep(20);
+                    there = d.queryForInstances("files");
                 }
                 List<String> all = new ArrayList<>();
-                for (ServiceInstance<Map> x : d.queryForInstances("files")) {
+                for (ServiceInstance<Map> x : there) {
                     all.add(x.getId() + " " + x.getAddress() + " " + x.getPort() + " " + x.getPayload().get("zone"));
                 }
                 stay(all);

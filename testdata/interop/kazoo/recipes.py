@@ -35,7 +35,7 @@ def main():
         sys.stdin.read()
         barrier.remove()
     elif mode == "wait":
-        while not zk.Barrier(path).wait(2):  # it misses what happens while it has no connection
+        while not zk.retry(zk.Barrier(path).wait, 2):  # it misses what happens while it has no connection
             pass
         print("passed")
     zk.stop()
