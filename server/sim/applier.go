@@ -239,6 +239,33 @@ func (s *server) touched(ts []peer.Touch, heard []int64, from int) {
 	}
 }
 
+// question names a Revalidate.
+type question struct {
+	link zab.Link
+	id   uint64
+}
+
+// alive: a leader has said of sessions that they live; that is a sign of life of each.
+func (s *server) alive(e *replica.Effects) {
+	if s.role != zab.Leading || !s.serving {
+		return
+	}
+	for _, o := range e.Send {
+		if m, ok := o.Msg.(*peer.RevalidateResult); ok {
+			q := question{o.Link, m.ID}
+			if id := s.questions[q]; m.Valid && id != 0 {
+				s.w.chk.Touched(s.i, id, s.active(), int64(m.Timeout), int(o.Link.Peer)-1)
+			}
+			delete(s.questions, q)
+		}
+	}
+	for _, a := range e.Answers {
+		if a, ok := a.(replica.Attached); ok && a.Valid {
+			s.w.chk.Touched(s.i, a.Session, s.active(), int64(a.Timeout), s.i)
+		}
+	}
+}
+
 // lastHeard says when the clients of sessions were last heard, at any server.
 func (w *World) lastHeard(ts []peer.Touch) []int64 {
 	out := make([]int64, len(ts))
@@ -262,6 +289,7 @@ func (s *server) sawMessages(in replica.Received) {
 			s.w.servers[from].confirmed(s.i, m.Epoch, m.PongSeq)
 		case *peer.Revalidate:
 			s.w.chk.Moves(m.Session)
+			s.questions[question{in.Link, m.ID}] = m.Session
 		case *peer.Tickets:
 			for _, o := range m.Owners {
 				s.w.chk.Moves(o.Session)
@@ -273,6 +301,7 @@ func (s *server) sawMessages(in replica.Received) {
 				s.joined = map[zab.Link]zab.Epoch{}
 			}
 			s.joined[in.Link] = m.Epoch
+			s.w.chk.HeardPromise(s.i, from, uint32(m.Epoch))
 		case *zab.AckNewLeader:
 			s.answered(from, m.Epoch, 0)
 			if s.serving {

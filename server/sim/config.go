@@ -99,6 +99,8 @@ const (
 	fLoop
 	fDepose
 	fVoterList
+	fSlowLoop
+	fBlank
 	faultKinds
 )
 
@@ -106,7 +108,7 @@ var faultNames = [...]string{
 	"crash", "power loss", "pause", "cut", "one-way", "isolate", "slow disk", "stuck disk", "bad disk", "slow link", "slow apply",
 	"clock jump", "clock rate", "leave", "rolling restart", "wipe", "damaged state", "log cut", "snapshot cut", "client cut",
 	"client pause", "split", "flap", "stall", "left behind", "crash loop",
-	"deposed", "wrong voter list",
+	"deposed", "wrong voter list", "slow loop", "blank",
 }
 
 func (f *fault) String() string {
@@ -119,6 +121,7 @@ var weights = [faultKinds]int{
 	fSlowApply: 5, fJump: 2, fRate: 1, fLeave: 8, fRolling: 2, fWipe: 4, fDamage: 3, fCutLog: 8, fSnapCut: 4, fClientCut: 12,
 	fClientPause: 6, fSplit: 5, fFlap: 4, fStall: 5, fBehind: 6,
 	fLoop: 5, fDepose: 8, fVoterList: 2,
+	fSlowLoop: 5, fBlank: 6,
 }
 
 // NewConfig draws a run.

@@ -67,7 +67,7 @@ var requiredCI = []string{
 	"fault: damaged state", "fault: flap", "fault: isolate", "fault: leave", "fault: log cut", "fault: one-way", "fault: pause",
 	"fault: power loss", "fault: rolling restart", "fault: slow apply", "fault: slow disk", "fault: slow link",
 	"fault: snapshot cut", "fault: split", "fault: stuck disk", "fault: wipe", "fault: stall", "fault: left behind", "fault: crash loop",
-	"fault: deposed", "burst",
+	"fault: deposed", "burst", "fault: slow loop", "fault: blank", "wiped among slow servers",
 }
 
 var requiredAll = []string{

@@ -30,6 +30,7 @@ const (
 	evExit
 	evCutLogs
 	evMend
+	evLate
 )
 
 // event is something that will happen. gen names the run of the process that it belongs to, where it belongs to one.

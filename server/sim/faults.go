@@ -73,6 +73,17 @@ func (w *World) strike(f *fault) {
 		}
 	case fSlowApply:
 		s.applySlow = w.now + f.dur
+	case fSlowLoop:
+		s.loopSlow, s.loopLag = w.now+f.dur, []int64{30 * ms, 100 * ms, 300 * ms, 700 * ms}[f.dice&3]
+		for _, c := range w.clients {
+			if f.dice>>2&1 == 0 { // until about when their sessions end
+				c.paused = w.now + c.timeout*w.rnd.between(90, 130)/100
+				s.loopSlow = max(s.loopSlow, c.paused+200*ms)
+			}
+		}
+		w.feel(s.loopSlow - w.now)
+	case fBlank:
+		w.blankAmongSlow(f)
 	case fJump:
 		s.wallOff += int64(f.dice%20000) - 10000
 	case fRate:
@@ -182,6 +193,75 @@ func (w *World) leaveBehind(s *server, f *fault) {
 	}
 	w.at(dur/2, event{kind: evCutLogs, a: int32(s.i)})
 	w.at(dur, event{kind: evCutLogs, a: int32(s.i)})
+	if f.dice&1 == 0 { // and once more while the snapshot is on its way
+		w.bulkSlow = w.now + dur + 4*s1
+		w.at(dur+w.rnd.between(300*ms, 3*s1), event{kind: evCutLogs, a: int32(s.i)})
+	}
+}
+
+// blankAmongSlow wipes a voter while the others are slow, all but the leader: what it had acknowledged, perhaps nobody else
+// has yet, and what it says comes first. It comes again at once, and the leader goes on with it, or is lost then, or leaves.
+func (w *World) blankAmongSlow(f *fault) {
+	s := w.servers[f.a%w.cfg.voters]
+	if s.up && s.role == zab.Leading {
+		s = w.servers[(s.i+1)%w.cfg.voters]
+	}
+	in := w.rnd.between(50*ms, 600*ms)
+	w.rush = max(w.rush, w.now+in) // so that something is committed meanwhile
+	w.feel(in + 4*s1)
+	how := f.dice % 3
+	for _, o := range w.servers {
+		switch {
+		case o == s || how < 2 && o.up && o.role == zab.Leading:
+		case how == 0: // their disks hang
+			o.stuck = max(o.stuck, w.now+min(in+w.rnd.between(100*ms, 4*s1), int64(w.cfg.zab.SyncLimit)*9/10))
+		case how == 1: // or are slow
+			o.slow, o.slowEnd = int64(20+f.dice>>2%400), w.now+in+2*s1
+		default: // or their links are
+			for _, x := range w.servers[:o.i] {
+				if x == s {
+					continue
+				}
+				p := w.pair(x.i, o.i)
+				for k := range p.dir {
+					p.dir[k].slow, p.dir[k].lag = w.now+in+3*s1, w.rnd.between(0, 120*ms)
+				}
+			}
+		}
+	}
+	w.then(in, f, func() {
+		if !w.spare(s) {
+			return
+		}
+		if s.up {
+			s.crash(crashProcess, "wiped")
+		}
+		s.wipe()
+		w.cover.hit("wiped among slow servers")
+		w.bootIn(s, w.rnd.delay(ms, 60*ms))
+		for _, o := range w.servers {
+			switch {
+			case !o.up || o.role != zab.Leading:
+			case how == 1:
+				o.crash(crashProcess, "leader of a blank")
+				w.bootIn(o, w.rnd.delay(ms, 60*ms))
+			case how == 2:
+				w.then(w.rnd.between(5*ms, 400*ms), f, o.leave)
+				w.bootIn(o, w.rnd.between(s1, 3*s1))
+			}
+		}
+	})
+}
+
+// then lets a fault go on after some time.
+func (w *World) then(in int64, f *fault, do func()) {
+	w.faults = append(w.faults, fault{index: f.index, do: do})
+	w.at(in, event{kind: evFault, a: int32(len(w.faults) - 1)})
+}
+
+// spare: those that are left without a server are a quorum, none of which has lost its disk or needs a snapshot.
+func (w *World) spare(s *server) bool {
+	return w.chk.Quorum(func(i int) bool { return i != s.i && !w.servers[i].lost && !w.servers[i].disk.damaged })
 }
 
 // cutLogs lets all but one server drop what of their logs their state covers, whoever may need it.
@@ -292,7 +372,7 @@ func (s *server) leave() {
 // loseDisk takes a server's whole disk, or makes its state unreadable: either only as long as those that are left are a
 // quorum (I6, and who needs a snapshot cannot vote).
 func (w *World) loseDisk(s *server, f *fault) {
-	spare := w.chk.Quorum(func(i int) bool { return i != s.i && !w.servers[i].lost && !w.servers[i].disk.damaged })
+	spare := w.spare(s)
 	if f.kind == fWipe {
 		if !spare {
 			return

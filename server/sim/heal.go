@@ -6,7 +6,7 @@ import "fmt"
 func (w *World) heal() {
 	w.healed = w.now
 	w.logf("-- healed")
-	w.cutSnaps = 0
+	w.cutSnaps, w.bulkSlow = 0, 0
 	for _, p := range w.pairs {
 		for k := range p.dir {
 			p.dir[k].blocked, p.dir[k].slow = 0, 0
@@ -18,7 +18,7 @@ func (w *World) heal() {
 	}
 	for _, s := range w.servers {
 		s.doom, s.atBoot, s.ends, s.frail = nil, nil, 0, 0
-		s.stuck, s.slowEnd, s.applySlow, s.badDisk = 0, 0, 0, false
+		s.stuck, s.slowEnd, s.applySlow, s.loopSlow, s.badDisk = 0, 0, 0, 0, false
 		s.mend()
 		s.revive()
 	}

@@ -34,6 +34,7 @@ type direction struct {
 	lag     int64
 	pending bool     // an evNet is on the agenda
 	past    []parcel // the last messages that have arrived
+	late    []parcel // of old links, which their readers have not handed over yet
 }
 
 // parcel is what arrives together: messages, or news of the link itself.
@@ -100,6 +101,13 @@ func (w *World) network(e event) {
 		p.dial()
 	case evSilence:
 		p.silent(int(e.b))
+	case evLate:
+		d := &p.dir[e.b]
+		x := d.late[0]
+		d.late = d.late[1:]
+		if !slices.ContainsFunc(d.queue, func(y parcel) bool { return y.news == newsUp }) { // else its link is not old there
+			p.handOver(w.servers[p.end[e.b]], p.end[1-e.b], &x)
+		}
 	}
 }
 
@@ -134,7 +142,7 @@ func (p *pair) handOver(s *server, from int, x *parcel) {
 			return
 		}
 		p.w.note(uint64(len(x.msgs)))
-		if d := p.to(s.i); len(d.past) == 0 || d.past[0].inc == x.inc {
+		if d := p.to(s.i); x.inc == p.inc {
 			if len(d.past) == 4 {
 				d.past = append(d.past[:0], d.past[1:]...)
 			}
@@ -239,14 +247,27 @@ func (p *pair) connect() {
 			}
 		}
 		p.put(k, parcel{at: w.now + p.delay(k), inc: p.inc, gen: s.gen, news: newsUp})
-		if n := len(stale); n > 0 && p.rnd.n(2) == 0 { // an old link's reader may still be at work (R11)
+		if n := len(stale); n > 0 && p.rnd.n(2) == 0 {
 			w.cover.hit("race: message of a replaced link")
-			for _, x := range stale[p.rnd.n(n):] {
-				x.at = 0
-				p.put(k, x)
-			}
+			p.lag(k, stale[p.rnd.n(n):])
 		}
 		d.past = nil
+	}
+}
+
+// lag hands messages of an old link over behind the news of the new one, some much later: the old one's reader may still
+// be at work (R11).
+func (p *pair) lag(k int, stale []parcel) {
+	d := &p.dir[k]
+	at, most := d.queue[len(d.queue)-1].at, 300*ms*int64(p.rnd.n(3))
+	for _, x := range stale {
+		at += p.rnd.delay(0, most)
+		if n := len(d.late); n > 0 {
+			at = max(at, d.late[n-1].at)
+		}
+		x.at = at
+		d.late = append(d.late, x)
+		p.w.agenda.push(event{at: at, kind: evLate, a: int32(p.index), b: int32(k)})
 	}
 }
 
@@ -445,6 +466,7 @@ type xfer struct {
 	sent     int // records
 	total    int
 	cutAt    int // -1: nowhere
+	epoch    zab.Epoch
 }
 
 // snapshotEvent takes what the core says about snapshots.
@@ -466,7 +488,7 @@ func (s *server) snapshotEvent(ev zab.Event) {
 			s.push(replica.Core{In: zab.SnapshotSent{Link: ev.Link, Failed: true}})
 			return
 		}
-		x := &xfer{from: s.i, to: int(ev.Link.Peer) - 1, inc: p.inc, gen: w.servers[ev.Link.Peer-1].gen, snap: sn, total: len(sn.nodes) + len(sn.sessions), cutAt: -1}
+		x := &xfer{from: s.i, to: int(ev.Link.Peer) - 1, inc: p.inc, gen: w.servers[ev.Link.Peer-1].gen, snap: sn, total: len(sn.nodes) + len(sn.sessions), cutAt: -1, epoch: s.epoch}
 		if w.cutSnaps > 0 {
 			w.cutSnaps--
 			x.cutAt = p.rnd.n(x.total + 1)
@@ -494,7 +516,11 @@ func (s *server) openSnapshot(ev zab.NeedSnapshot) {
 func (w *World) nextChunk(x *xfer) {
 	p := w.pair(x.from, x.to)
 	k := p.side(x.to)
-	at := max(w.now+p.delay(k)+w.cfg.net[0], p.dir[k].blocked)
+	in := p.delay(k) + w.cfg.net[0]
+	if w.bulkSlow > w.now {
+		in += p.rnd.between(0, 400*ms)
+	}
+	at := max(w.now+in, p.dir[k].blocked)
 	for _, s := range []*server{w.servers[x.from], w.servers[x.to]} {
 		at = max(at, s.paused)
 	}
@@ -536,6 +562,9 @@ func (w *World) sendChunk(e event) {
 		return
 	}
 	end()
+	if base := from.disk.base; from.role == zab.Leading && from.epoch == x.epoch && base > x.snap.zxid {
+		w.fail("L1", "leader %d has cut its log at %s under its snapshot at %s, which has just arrived: another must follow", from.i+1, zx(base), zx(x.snap.zxid))
+	}
 	dir := "state." + check.Zx(uint64(x.snap.zxid))
 	to.dirs[dir] = x.snap
 	if to.snapped[in] {

@@ -50,6 +50,8 @@ type server struct {
 	spare        []replica.Input
 	seq          uint64 // of origins
 	quanta       int
+	loopSlow     int64 // until when the loop gets little time,
+	loopLag      int64 // and how late it may be
 	lastQ        int64 // local time of the last quantum
 	watch        replica.SyncWatch
 	lease        int64
@@ -86,6 +88,7 @@ type server struct {
 	decoded   bool
 	applySlow int64                  // until when it is slow
 	joined    map[zab.Link]zab.Epoch // links that have promised an epoch
+	questions map[question]int64     // Revalidates heard as leader -> session
 
 	// state writer
 	copied  *stateCopy
@@ -168,6 +171,7 @@ func (s *server) boot() {
 	s.queue, s.flight, s.badDisk, s.frail = nil, nil, false, 0
 	s.doom, s.atBoot = s.atBoot, nil
 	s.work, s.txns, s.txnAt, s.decoded, s.joined = nil, nil, 0, false, nil
+	s.questions = map[question]int64{}
 	s.copied, s.cutNow = nil, false
 	s.flushAt = w.now + w.cfg.flushed
 	s.reads, s.wants, s.conns, s.closing = nil, nil, nil, nil
@@ -334,7 +338,13 @@ func (s *server) soon(flag *bool, k kind, in int64) {
 	}
 }
 
-func (s *server) wake() { s.soon(&s.on.loop, evLoop, s.thread()) }
+func (s *server) wake() {
+	in := s.thread()
+	if s.loopSlow > s.w.now {
+		in += s.rnd.between(0, s.loopLag)
+	}
+	s.soon(&s.on.loop, evLoop, in)
+}
 
 // nextQuantum lets the ticker tick: after one quantum, or later when the process gets no time.
 func (s *server) nextQuantum() {
@@ -490,6 +500,7 @@ func (s *server) perform(e *replica.Effects) {
 	for _, ev := range e.Evict {
 		s.hub.Evict(ev.Session, znode.Ticket{Epoch: uint32(ev.Below.Epoch), Number: ev.Below.Number})
 	}
+	s.alive(e)
 	for i := range e.Persist {
 		s.issue(&e.Persist[i], e.Gen)
 	}

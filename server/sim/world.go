@@ -25,7 +25,8 @@ type World struct {
 	pairs     []*pair // by pairIndex
 	nextInc   uint64
 	xfers     []*xfer
-	cutSnaps  int // so many of the next snapshots are cut on their way
+	cutSnaps  int   // so many of the next snapshots are cut on their way
+	bulkSlow  int64 // until when snapshots take their time
 	clients   []*client
 	conns     []*conn
 	origins   map[uint64]int            // process and connection -> conn
@@ -215,7 +216,7 @@ func (w *World) step() {
 	w.note(uint64(e.at)<<8 | uint64(e.kind))
 	w.note(uint64(e.a)<<32 | uint64(uint32(e.b)))
 	switch e.kind {
-	case evNet, evDial, evSilence:
+	case evNet, evDial, evSilence, evLate:
 		w.network(e)
 	case evChunk:
 		w.sendChunk(e)

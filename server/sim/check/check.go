@@ -43,7 +43,8 @@ type Checker struct {
 	sessions   map[int64]*session
 	conns      []*conn
 	leaderSeen map[int64]*touch
-	heard      map[[2]int]int64 // leader and learner -> when it was last heard, on the leader's clock
+	hears      map[[2]int]uint32 // leader and learner -> the youngest epoch that it has promised to that leader
+	heard      map[[2]int]int64  // leader and learner -> when it was last heard, on the leader's clock
 
 	Answers uint64 // replies that clients have received
 }
@@ -71,7 +72,7 @@ func New(members []Member, genesis uint64, sums [2]uint64) *Checker {
 		members: members, servers: make([]server, len(members)), broadcast: map[uint64]uint64{}, leaders: map[uint32]int{},
 		promised: map[uint32]map[int]history{},
 		genesis:  txn{zxid: genesis, sums: sums, applied: true, conn: -1}, paths: map[string]*path{},
-		owned: map[int64]map[string]bool{}, sessions: map[int64]*session{}, leaderSeen: map[int64]*touch{}, heard: map[[2]int]int64{},
+		owned: map[int64]map[string]bool{}, sessions: map[int64]*session{}, leaderSeen: map[int64]*touch{}, heard: map[[2]int]int64{}, hears: map[[2]int]uint32{},
 	}
 	return c
 }

@@ -24,6 +24,7 @@ func founded() *Checker {
 	for s := range 3 {
 		both(c, s, Op{Accepted: 1})
 		c.SentPromise(s, 1)
+		c.HeardPromise(0, s, 1)
 		both(c, s, Op{Accepted: 1, Current: 1, Stamp: true})
 	}
 	c.Leads(0, 1)
@@ -124,6 +125,14 @@ func TestEveryCheckCanFail(t *testing.T) {
 			for s := range 2 {
 				both(c, s, Op{Accepted: 2, Current: 1})
 				c.SentPromise(s, 2)
+				c.HeardPromise(0, s, 2)
+			}
+			c.Leads(0, 2)
+		}},
+		{"a promise that is on its way", "Z8", func(c *Checker) {
+			for s := range 2 {
+				both(c, s, Op{Accepted: 2, Current: 1})
+				c.SentPromise(s, 2)
 			}
 			c.Leads(0, 2)
 		}},
@@ -141,6 +150,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 			for s := range 2 {
 				both(c, s, Op{Accepted: 2, Current: c.servers[s].durable.current})
 				c.SentPromise(s, 2)
+				c.HeardPromise(0, s, 2)
 			}
 			c.Leads(0, 2)
 		}},
@@ -148,6 +158,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 			for s := range 2 {
 				both(c, s, Op{Accepted: 2, Current: 1})
 				c.SentPromise(s, 2)
+				c.HeardPromise(0, s, 2)
 			}
 			both(c, 0, Op{Accepted: 2, Current: 2})
 			c.Established(0, 2)

@@ -32,11 +32,14 @@ func (c *Checker) Leads(s int, epoch uint32) {
 			return c.servers[s].durable.accepted >= epoch
 		}
 		h, ok := c.promised[epoch][i]
-		return ok && (h.last == own.last || !h.ahead(own)) && (!h.blank || c.last().zxid == 0)
+		return ok && c.hears[[2]int{s, i}] == epoch && (h.last == own.last || !h.ahead(own)) && (!h.blank || c.last().zxid == 0)
 	}) {
 		c.fail("Z8", "server %d begins epoch %d without the promises of a quorum whose histories are not ahead of its own", s, epoch)
 	}
 }
+
+// HeardPromise: a leader has heard of a promise.
+func (c *Checker) HeardPromise(s, from int, epoch uint32) { c.hears[[2]int{s, from}] = epoch }
 
 // history is how votes and promises compare what servers hold.
 type history struct {
