@@ -13,7 +13,7 @@ func TestCloneAndDumpKnowEveryField(t *testing.T) {
 		of     any
 		fields int
 	}{
-		{Core{}, 40}, {leadership{}, 22}, {learner{}, 27}, {learning{}, 15}, {peerState{}, 5}, {mark{}, 4}, {ring{}, 5},
+		{Core{}, 42}, {leadership{}, 22}, {learner{}, 27}, {learning{}, 15}, {peerState{}, 5}, {mark{}, 4}, {ring{}, 5},
 		{handing{}, 2}, {syncWait{}, 4}, {syncGroup{}, 2},
 	} {
 		if n := reflect.TypeOf(tt.of).NumField(); n != tt.fields {

@@ -86,18 +86,13 @@ func (c *Core) confirm() {
 func (c *Core) renewLease() {
 	switch {
 	case !c.serving:
-	case c.lead != nil && c.alone():
+	case c.lead != nil && c.alone:
 		c.lease = math.MaxInt64
 	case c.lead != nil:
 		c.lease = max(c.lease, c.lead.contact+c.opts.Lease)
 	case c.learn != nil && c.learn.contact > 0:
 		c.lease = max(c.lease, c.learn.contact+c.opts.Lease)
 	}
-}
-
-// alone: this server is a quorum by itself.
-func (c *Core) alone() bool {
-	return c.verifier.Quorum(func(id ServerID) bool { return id == c.self })
 }
 
 // syncRead asks, for one of this server's clients, for an index that is linearizable once applied (C.3).

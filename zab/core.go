@@ -15,6 +15,7 @@ type Core struct {
 	observer  bool
 	members   []Member
 	verifier  Verifier
+	alone     bool // this server is a quorum by itself
 	configSum uint64
 	instance  ID
 	opts      Options
@@ -55,6 +56,7 @@ type Core struct {
 	awake time.Duration // what of it this process was running: by it others are judged
 	batch Batch
 	told  told // what the last batch said
+	quiet bool // Ready had nothing, and no step has been taken since
 	stats stats
 }
 
@@ -99,6 +101,7 @@ func New(b Boot) (*Core, error) {
 	if c.verifier == nil {
 		c.verifier = NewVerifier(b.Members)
 	}
+	c.alone = c.verifier.Quorum(func(id ServerID) bool { return id == c.self })
 	slices.SortFunc(c.members, func(a, b Member) int { return cmpID(a.ID, b.ID) })
 	for _, m := range c.members {
 		if m.ID == c.self {
@@ -121,6 +124,7 @@ func (c *Core) mark() mark {
 
 // Step consumes one input and adds to the batch that Ready hands out.
 func (c *Core) Step(in Input) {
+	c.quiet = false
 	switch in := in.(type) {
 	case Quantum:
 		c.quantum(in)
@@ -165,6 +169,9 @@ func (c *Core) Step(in Input) {
 
 // Ready hands out what the steps since the last call ask for; false when there is nothing.
 func (c *Core) Ready() (Batch, bool) {
+	if c.quiet {
+		return Batch{Gen: c.gen, Lease: c.lease}, false
+	}
 	c.flush()
 	b := c.batch
 	c.batch = Batch{}
@@ -182,6 +189,7 @@ func (c *Core) Ready() (Batch, bool) {
 	if b.Lease != c.told.lease {
 		c.told.lease, news = b.Lease, true
 	}
+	c.quiet = !news
 	return b, news
 }
 
