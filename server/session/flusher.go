@@ -89,7 +89,7 @@ type gate struct {
 	h       *Hub
 	mu      sync.Mutex
 	stalled []*Conn
-	opened  chan struct{} // closed at the next renewal
+	opened  chan struct{} // closed at the next renewal; nil: nobody waits for it
 	kick    chan struct{}
 }
 
@@ -97,13 +97,16 @@ type gate struct {
 const gatePoll = 5 * time.Millisecond
 
 func (g *gate) init(h *Hub) {
-	g.h, g.opened, g.kick = h, make(chan struct{}), make(chan struct{}, 1)
+	g.h, g.kick = h, make(chan struct{}, 1)
 }
 
 // pass waits until the lease is valid; false when the connection has ended instead.
 func (g *gate) pass(c *Conn) bool {
 	for !g.h.leaseValid() {
 		g.mu.Lock()
+		if g.opened == nil {
+			g.opened = make(chan struct{})
+		}
 		opened := g.opened
 		g.mu.Unlock()
 		g.wait()
@@ -158,8 +161,10 @@ func (g *gate) open() {
 	g.mu.Lock()
 	stalled := g.stalled
 	g.stalled = nil
-	close(g.opened)
-	g.opened = make(chan struct{})
+	if g.opened != nil {
+		close(g.opened)
+		g.opened = nil
+	}
 	g.mu.Unlock()
 	for _, c := range stalled {
 		c.flush()

@@ -55,6 +55,7 @@ type Hub struct {
 	gate    gate
 	crowd   crowd
 	touches [touchShards]touchShard
+	touched atomic.Bool // since Touched was called last
 	*pools
 	flusher  flusher
 	drainers sync.WaitGroup
@@ -442,10 +443,16 @@ func (h *Hub) touch(c *Conn) {
 	sh.mu.Lock()
 	sh.list = append(sh.list, c)
 	sh.mu.Unlock()
+	if !h.touched.Load() {
+		h.touched.Store(true) // behind the list: Touched finds what it is told of
+	}
 }
 
 // Touched drains the sessions heard from since the last call. From one goroutine: the loop, at each heartbeat.
 func (h *Hub) Touched(f func(session int64, timeoutMs int32)) {
+	if !h.touched.Swap(false) {
+		return
+	}
 	for i := range h.touches {
 		sh := &h.touches[i]
 		sh.mu.Lock()
