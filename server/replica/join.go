@@ -41,6 +41,8 @@ func (m *Machine) absorb() {
 		for i := range b.Persist {
 			m.persist(&b.Persist[i])
 		}
+		m.eff.Persist = joined(m.eff.Persist, b.Persist)
+		m.eff.Send = slices.Grow(m.eff.Send, len(b.Send))
 		for _, o := range b.Send {
 			m.send(o.Link, o.Msg)
 		}
@@ -54,14 +56,14 @@ func (m *Machine) absorb() {
 		if b.Deliver != 0 {
 			m.deliver(b.Deliver)
 		}
-		m.eff.Reads = append(m.eff.Reads, b.Reads...)
+		m.eff.Reads = joined(m.eff.Reads, b.Reads)
 		for _, ev := range b.Events {
 			m.event(ev)
 		}
 	}
 }
 
-// persist notes what an op will make of the log, and passes it on.
+// persist notes what an op will make of the log.
 func (m *Machine) persist(op *zab.PersistOp) {
 	if op.Install != nil {
 		// Their watches cannot be told what the snapshot skips (interleavings 7).
@@ -87,7 +89,14 @@ func (m *Machine) persist(op *zab.PersistOp) {
 		m.appended = append(m.appended, appended{seq: op.Seq, last: m.last})
 		m.release()
 	}
-	m.eff.Persist = append(m.eff.Persist, *op)
+}
+
+// joined is a with b behind it; where there is no a, b itself.
+func joined[T any](a, b []T) []T {
+	if len(a) == 0 {
+		return b
+	}
+	return append(a, b...)
 }
 
 func (m *Machine) truncate(to zab.Zxid) {

@@ -236,10 +236,13 @@ func (m *Machine) Ready() (Effects, bool) {
 	if m.tryLeave() {
 		m.absorb()
 	}
+	if m.eff.empty() {
+		return Effects{Gen: m.gen, Lease: m.lease}, false
+	}
 	e := m.eff
 	e.Gen, e.Lease = m.gen, m.lease
 	m.eff = Effects{}
-	return e, !e.empty()
+	return e, true
 }
 
 // flush sends on what this server's clients have asked for, and what others have.
