@@ -49,7 +49,7 @@ var requiredCI = []string{
 	"link cut: leader silent", "link cut: learner silent", "link cut: no progress",
 	// what a crash leaves
 	"crash between append and append", "crash between synced and append", "crash between synced and promise",
-	"crash during a sync of epoch", "crash during a sync of promise", "state waits for the log",
+	"crash during a sync of epoch", "crash during a sync of promise", "state waits for the log", "state gathered of several copies",
 	"disk failed", "disk stuck", "state damaged", "wiped",
 	// what clients meet
 	"session moved", "session refused", "session closed", "expiry", "confirmed after a silence", "client gives a silent server up",

@@ -91,9 +91,10 @@ type server struct {
 	questions map[question]int64     // Revalidates heard as leader -> session
 
 	// state writer
-	copied  *stateCopy
-	flushAt int64
-	cutNow  bool
+	gathered replica.Gathered
+	copied   *stateCopy
+	flushAt  int64
+	cutNow   bool
 
 	conns   []*conn // open
 	closing []*conn
@@ -172,7 +173,7 @@ func (s *server) boot() {
 	s.doom, s.atBoot = s.atBoot, nil
 	s.work, s.txns, s.txnAt, s.decoded, s.joined = nil, nil, 0, false, nil
 	s.questions = map[question]int64{}
-	s.copied, s.cutNow = nil, false
+	s.gathered, s.copied, s.cutNow = replica.Gathered{}, nil, false
 	s.flushAt = w.now + w.cfg.flushed
 	s.reads, s.wants, s.conns, s.closing = nil, nil, nil, nil
 	s.roleGen, s.snapped = 0, map[zab.Link]bool{}

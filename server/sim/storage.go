@@ -175,6 +175,7 @@ func (s *server) install(snap *snapshot) bool {
 	}
 	s.tree = tree
 	s.dirty.Reset()
+	s.gathered.Reset()
 	s.copied = nil
 	sums := tree.Digests()
 	s.w.chk.Installed(s.i, uint64(snap.zxid), [2]uint64{sums.Tree, sums.State})
@@ -184,7 +185,7 @@ func (s *server) install(snap *snapshot) bool {
 	return true
 }
 
-// stateCopy is a batch of the state writer that waits for the log.
+// stateCopy is a batch that the state writer writes as soon as the log covers it.
 type stateCopy struct {
 	batch *store.StateBatch
 	waits bool
@@ -200,8 +201,9 @@ func (s *server) stateRun() {
 		return // the switch rests it
 	}
 	if s.copied == nil {
-		if b := s.dirty.Copy(s.tree); b != nil {
-			s.copied = &stateCopy{batch: b}
+		s.gather()
+		if w.now >= s.flushAt || len(s.wants) > 0 || s.rnd.n(3) == 0 { // the last one stands for the limits of what is gathered
+			s.spill()
 		}
 	}
 	if s.copied != nil {
@@ -223,6 +225,24 @@ func (s *server) stateRun() {
 			i--
 			s.openSnapshot(ev)
 		}
+	}
+}
+
+// gather copies what is dirty.
+func (s *server) gather() {
+	if b := s.dirty.Copy(s.tree); b != nil {
+		if s.gathered.Applied() != 0 {
+			s.w.cover.hit("state gathered of several copies")
+		}
+		s.gathered.Add(b)
+	}
+}
+
+// spill gives everything gathered to writeState.
+func (s *server) spill() {
+	if b := s.gathered.Take(); b != nil {
+		batch := *b
+		s.copied, s.gathered = &stateCopy{batch: &batch}, replica.Gathered{}
 	}
 }
 
@@ -343,8 +363,9 @@ func (s *server) crash(how crashKind, why string) {
 	d := s.disk
 	switch {
 	case how == crashStop && s.copied == nil:
-		if b := s.dirty.Copy(s.tree); b != nil && b.Applied <= d.last() {
-			d.batches = append(d.batches, b)
+		s.gather()
+		if s.spill(); s.copied != nil {
+			s.writeState()
 		}
 		d.flush(len(d.batches))
 	default:
