@@ -259,9 +259,15 @@ func (w *World) then(in int64, f *fault, do func()) {
 	w.at(in, event{kind: evFault, a: int32(len(w.faults) - 1)})
 }
 
-// spare: those that are left without a server are a quorum, none of which has lost its disk or needs a snapshot.
+// spare: those that are left without a server are a quorum of one ensemble, none of which has lost its disk or needs a
+// snapshot. A founder whose leader died before its own stamp was durable has the id of an ensemble that never came to be.
 func (w *World) spare(s *server) bool {
-	return w.chk.Quorum(func(i int) bool { return i != s.i && !w.servers[i].lost && !w.servers[i].disk.damaged })
+	return slices.ContainsFunc(w.servers, func(one *server) bool {
+		return w.chk.Quorum(func(i int) bool {
+			o := w.servers[i]
+			return o != s && !o.lost && !o.disk.damaged && o.disk.ensemble == one.disk.ensemble
+		})
+	})
 }
 
 // cutLogs lets all but one server drop what of their logs their state covers, whoever may need it.

@@ -421,3 +421,20 @@ func TestQuorums(t *testing.T) {
 		t.Error("groups")
 	}
 }
+
+// TestAckOfALostDiskCounts: what a voter had acknowledged before its disk was lost may be committed with that, also when
+// what it has had since is lost as well.
+func TestAckOfALostDiskCounts(t *testing.T) {
+	c := founded()
+	e := Entry{Zxid: z(1, 1), Hash: 1}
+	c.Proposed(0, e.Zxid, e.Hash)
+	for s := range 2 {
+		both(c, s, Op{Append: []Entry{e}})
+	}
+	c.Wiped(1)
+	c.Wiped(1)
+	c.Delivers(0, e.Zxid)
+	if f := c.Fault(); f != nil {
+		t.Fatal(f)
+	}
+}

@@ -184,8 +184,16 @@ func (c *Checker) Booted(s int, applied uint64) {
 	}
 }
 
-// Wiped: a server has lost its disk.
-func (c *Checker) Wiped(s int) { c.servers[s] = server{lost: c.servers[s].durable} }
+// Wiped: a server has lost its disk. One that is lost before it was stamped had never counted: what the one before it
+// held is what others may still have been told of.
+func (c *Checker) Wiped(s int) {
+	x := &c.servers[s]
+	lost := x.durable
+	if !lost.stamped {
+		lost = x.lost
+	}
+	*x = server{lost: lost}
+}
 
 // Voted: a server stands for election with this history.
 func (c *Checker) Voted(s int, epoch uint32, last uint64) {
