@@ -257,7 +257,7 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 		var f *frame
 		f, b = c.s.wire.at(b)
 		if f.kind == frameReply {
-			if w.cfg.drift == 0 && !expired {
+			if w.cfg.drift == 0 && !expired && c.cl.conn == c { // what a client has left is answered on, as in ZooKeeper; nobody hears it
 				w.chk.Answered(c.sc.Session(), c.asked[0].at/ms)
 			}
 			if c.asked[0].ordered {
