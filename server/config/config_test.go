@@ -242,6 +242,21 @@ func TestTimingKeepsTheLeaseInsideTheSession(t *testing.T) {
 	}
 }
 
+// A line without end, as of a file that is no configuration, is warned of at once: a megabyte took six seconds.
+func TestUnknownKeyWithoutEnd(t *testing.T) {
+	long := strings.Repeat("tickTime", 1<<17)
+	began := time.Now()
+	if n := nearest(long); n != "" {
+		t.Errorf("nearest to %d bytes: %s", len(long), n)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if n := nearest("tickTimes"); n != "tickTime" {
+		t.Errorf("nearest to tickTimes: %q", n)
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add("dataDir=/x\nserver.1=a:1:2;3\ngroup.1=1\nweight.1=0\n")
 	f.Add("server.1=[::1:2:3\n\\u12\n=\n")

@@ -189,8 +189,12 @@ func lookup(key string) (string, keyInfo, bool) {
 // nearest is the known key most like an unknown one, or "" when none is near.
 func nearest(key string) string {
 	best, bestDistance := "", len(key)/3+1
+	key = strings.ToLower(key)
 	for k := range keys {
-		d := distance(strings.ToLower(key), strings.ToLower(k))
+		if len(key)-len(k) > bestDistance {
+			continue // as far as that at least; and a key of a megabyte would take seconds
+		}
+		d := distance(key, strings.ToLower(k))
 		if d < bestDistance || d == bestDistance && best != "" && k < best {
 			best, bestDistance = k, d
 		}
