@@ -22,8 +22,10 @@ type session struct {
 	ended    bool
 	endedAt  uint64
 	shown    uint64
-	last     int // ordinal of the connection that wrote last
-	synced   int // the youngest connection on which a sync has been answered: ordinal
+	last     int    // ordinal of the connection that wrote last
+	synced   int    // the youngest connection on which a sync has been answered: ordinal
+	syncedOn int    // the same: in conns
+	syncedAt uint64 // the zxid of that answer
 	ticket   [2]uint64
 	answered int64 // when the youngest of its requests was read that has been answered
 }
@@ -157,7 +159,9 @@ func (c *Checker) Replied(k int, p *Reply) {
 	case Write:
 		c.wroteAck(x, &r, p)
 	case Sync:
-		s.synced = max(s.synced, x.ordinal)
+		if x.ordinal >= s.synced {
+			s.synced, s.syncedOn, s.syncedAt = x.ordinal, k, p.Zxid
+		}
 		if p.Zxid < r.floor {
 			c.fail("C3", "client %d: sync %d answered at %s; %s had been shown before it was sent", x.client, p.Xid, Zx(p.Zxid), Zx(r.floor))
 		}
@@ -262,7 +266,9 @@ func (c *Checker) did(d *Did) {
 		if x.ordinal < s.last {
 			c.fail("S7", "%s is a write of client %d's connection %d, behind one of its connection %d", Zx(d.Zxid), x.client, x.ordinal, s.last)
 		}
-		if x.ordinal < s.synced {
+		// A new leader learns of a move that was not followed by a write from whoever holds the connection. If that has ended as
+		// well, it takes what was under way on an older one, as ZooKeeper does.
+		if x.ordinal < s.synced && (c.conns[s.syncedOn].open || d.Zxid>>32 == s.syncedAt>>32) {
 			c.fail("I8", "%s is a write of client %d's connection %d; a sync on its connection %d was answered before", Zx(d.Zxid), x.client, x.ordinal, s.synced)
 		}
 		s.last = x.ordinal
