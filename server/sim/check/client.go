@@ -24,7 +24,6 @@ type session struct {
 	shown    uint64
 	last     int    // ordinal of the connection that wrote last
 	synced   int    // the youngest connection on which a sync has been answered: ordinal
-	syncedOn int    // the same: in conns
 	syncedAt uint64 // the zxid of that answer
 	ticket   [2]uint64
 	answered int64 // when the youngest of its requests was read that has been answered
@@ -160,7 +159,7 @@ func (c *Checker) Replied(k int, p *Reply) {
 		c.wroteAck(x, &r, p)
 	case Sync:
 		if x.ordinal >= s.synced {
-			s.synced, s.syncedOn, s.syncedAt = x.ordinal, k, p.Zxid
+			s.synced, s.syncedAt = x.ordinal, p.Zxid
 		}
 		if p.Zxid < r.floor {
 			c.fail("C3", "client %d: sync %d answered at %s; %s had been shown before it was sent", x.client, p.Xid, Zx(p.Zxid), Zx(r.floor))
@@ -266,9 +265,9 @@ func (c *Checker) did(d *Did) {
 		if x.ordinal < s.last {
 			c.fail("S7", "%s is a write of client %d's connection %d, behind one of its connection %d", Zx(d.Zxid), x.client, x.ordinal, s.last)
 		}
-		// A new leader learns of a move that was not followed by a write from whoever holds the connection. If that has ended as
-		// well, it takes what was under way on an older one, as ZooKeeper does.
-		if x.ordinal < s.synced && (c.conns[s.syncedOn].open || d.Zxid>>32 == s.syncedAt>>32) {
+		// A new leader knows of a move that no write has followed only from the quorum that elected it, and its holder may be
+		// gone or not among them: then what was under way on an older connection is taken, as by ZooKeeper.
+		if x.ordinal < s.synced && d.Zxid>>32 == s.syncedAt>>32 {
 			c.fail("I8", "%s is a write of client %d's connection %d; a sync on its connection %d was answered before", Zx(d.Zxid), x.client, x.ordinal, s.synced)
 		}
 		s.last = x.ordinal
