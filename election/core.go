@@ -360,7 +360,7 @@ func (c *Core) receive(from zab.ServerID, n Notification) {
 	if !n.Vote.none() && (c.verifier.Weight(n.Vote.Leader) == 0 || n.Vote.PeerEpoch > zab.MaxEpoch) {
 		n.Vote = Vote{}
 	}
-	if n.leader() == from {
+	if n.leader() == from && c.class.counts(n.Ensemble) { // a blank may name itself only because others still do
 		delete(c.barred, from)
 		delete(c.since, from)
 	}
