@@ -267,7 +267,9 @@ func (c *Core) quantum(in Quantum) {
 		if c.finalizeAt != 0 {
 			c.finalizeAt += in.Late
 		}
-		clear(c.since)
+		for id := range c.since { // not begun anew: a machine that is always a little late would wait for ever
+			c.since[id] += in.Late
+		}
 	}
 	if !c.Looking() {
 		c.hold()
