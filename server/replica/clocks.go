@@ -18,6 +18,7 @@ type tracked struct {
 	server  zab.ServerID // where it is; zero: unknown
 	last    time.Duration
 	closing bool
+	expired bool // closing, because its time was over
 }
 
 // clocks are the leader's session clocks. They run on a time of their own, which stands still while the process is

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"crypto/subtle"
+	"math"
 	"slices"
 
 	"github.com/zkserver/zkserver/server/peer"
@@ -244,6 +245,7 @@ func (l *leadership) expire(id int64) {
 		return // gone, or touched since
 	}
 	l.m.counts.Expired++
+	s.expired = true
 	l.prepare(&znode.Request{Op: znode.OpCloseSession, Session: id, Ticket: s.Ticket})
 }
 
@@ -282,7 +284,8 @@ func (l *leadership) evict(server zab.ServerID, id int64, below znode.Ticket) {
 	if server == l.m.boot.Zab.Self {
 		l.m.eff.Evict = append(l.m.eff.Evict, e)
 	} else if link, up := l.m.links[server]; up {
-		l.m.eff.Send = append(l.m.eff.Send, Outbound{link, &e})
+		// Ahead of all else: before what lets a server that has just come serve again.
+		l.m.eff.Send = slices.Insert(l.m.eff.Send, 0, Outbound{link, &e})
 	}
 }
 
@@ -294,7 +297,9 @@ func (l *leadership) declared(link zab.Link, owners []peer.Owner) {
 	}
 	for _, o := range owners {
 		s, t := l.sessions[o.Session], nodeTicket(o.Ticket)
-		if s == nil {
+		if s == nil || s.expired {
+			// Its server was cut off meanwhile, and may answer it again before it has the end in its tree (I10).
+			l.evict(server, o.Session, znode.Ticket{Epoch: uint32(zab.MaxEpoch), Number: math.MaxUint64})
 			continue
 		}
 		if ticketLess(t, s.Ticket) {

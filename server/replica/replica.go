@@ -248,6 +248,9 @@ func (r *Replica) loop() {
 			r.machine.Step(in)
 		}
 		e, any := r.machine.Ready()
+		for _, ev := range e.Evict { // before the lease that lets it be answered
+			r.hub.Evict(ev.Session, nodeTicket(ev.Below))
+		}
 		r.setLease(e.Lease)
 		if any {
 			r.perform(&e)
@@ -297,9 +300,6 @@ func (r *Replica) perform(e *Effects) {
 	}
 	for _, c := range e.Close {
 		r.hub.CloseConn(c.Conn, session.Reason(c.Reason))
-	}
-	for _, ev := range e.Evict {
-		r.hub.Evict(ev.Session, nodeTicket(ev.Below))
 	}
 	if len(e.Persist) > 0 {
 		r.writer.queue.push(persist{gen: e.Gen, ops: e.Persist})
