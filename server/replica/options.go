@@ -59,9 +59,9 @@ const (
 	gatheredTxns    = store.DefaultFlushTxns
 	dirtyInterval   = 100 * time.Millisecond
 	cutInterval     = time.Second
-	touchQuanta     = 3               // quanta between two collections of touched sessions
-	statusQuanta    = 10              // quanta between two publications of the status
-	waitingFirst    = 2 * time.Second // without a leader, before it is logged what for it waits
+	touchEvery      = 5 * zab.QuantumLength / 2 // between two collections of touched sessions: each third quantum, as a rule
+	statusQuanta    = 10                        // quanta between two publications of the status
+	waitingFirst    = 2 * time.Second           // without a leader, before it is logged what for it waits
 	waitingRepeat   = 15 * time.Second
 	readBytes       = 1 << 20
 	snapshotPatient = 30 * time.Second // for the state to reach what a snapshot must hold

@@ -225,7 +225,7 @@ func (r *Replica) tick() {
 
 // loop owns the Machine: it drains everything that waits, steps, and performs one batch of effects.
 func (r *Replica) loop() {
-	quanta := 0
+	quanta, touched := 0, time.Duration(0)
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -239,9 +239,10 @@ func (r *Replica) loop() {
 				q.reply <- r.machine.expiries() // it has room
 				continue
 			}
-			if _, ok := in.(Quantum); ok {
+			if q, ok := in.(Quantum); ok {
 				quanta++
-				if quanta%touchQuanta == 0 {
+				if q.Now-touched >= touchEvery { // by time: a loop that is slow must not find its clients silent
+					touched = q.Now
 					r.collectTouches()
 				}
 			}

@@ -50,6 +50,7 @@ type server struct {
 	spare        []replica.Input
 	seq          uint64 // of origins
 	quanta       int
+	touchedAt    time.Duration
 	loopSlow     int64 // until when the loop gets little time,
 	loopLag      int64 // and how late it may be
 	lastQ        int64 // local time of the last quantum
@@ -166,7 +167,7 @@ func (s *server) boot() {
 	s.up, s.away, s.dead = true, false, ""
 	s.process = w.process
 	s.began, s.local0, s.paused, s.pausedSum, s.lastQ = w.now, 0, 0, 0, 0
-	s.inbox, s.spare, s.seq, s.quanta, s.lease, s.contact = nil, nil, 0, 0, 0, contact{}
+	s.inbox, s.spare, s.seq, s.quanta, s.touchedAt, s.lease, s.contact = nil, nil, 0, 0, 0, 0, contact{}
 	s.waits = waits{}
 	s.role, s.epoch, s.leader, s.serving, s.leaving = zab.Looking, 0, 0, false, false
 	s.queue, s.flight, s.badDisk, s.frail = nil, nil, false, 0
@@ -423,7 +424,9 @@ func (s *server) loop() {
 		s.cameFurther(in)
 		switch in := in.(type) {
 		case replica.Quantum:
-			if s.quanta++; s.quanta%3 == 0 {
+			s.quanta++
+			if in.Now-s.touchedAt >= 5*zab.QuantumLength/2 {
+				s.touchedAt = in.Now
 				s.collectTouches()
 			}
 			if s.quanta%64 == 0 && s.role == zab.Leading {
