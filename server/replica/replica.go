@@ -225,7 +225,8 @@ func (r *Replica) tick() {
 
 // loop owns the Machine: it drains everything that waits, steps, and performs one batch of effects.
 func (r *Replica) loop() {
-	quanta, touched := 0, time.Duration(0)
+	quanta := 0
+	var ticked, touched time.Duration // the last tick, and the last collection of touches
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -241,12 +242,15 @@ func (r *Replica) loop() {
 			}
 			if q, ok := in.(Quantum); ok {
 				quanta++
-				if q.Now-touched >= touchEvery { // by time: a loop that is slow must not find its clients silent
-					touched = q.Now
-					r.collectTouches()
-				}
+				ticked = q.Now
 			}
 			r.machine.Step(in)
+		}
+		if ticked-touched >= touchEvery {
+			// Behind all ticks that have piled up: a loop that was held up for longer than a session's timeout would find
+			// its clients silent. What the ticks found due is looked at again in Ready.
+			touched = ticked
+			r.collectTouches()
 		}
 		e, any := r.machine.Ready()
 		for _, ev := range e.Evict { // before the lease that lets it be answered

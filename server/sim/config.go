@@ -121,7 +121,7 @@ var weights = [faultKinds]int{
 	fSlowApply: 5, fJump: 2, fRate: 1, fLeave: 8, fRolling: 2, fWipe: 4, fDamage: 3, fCutLog: 8, fSnapCut: 4, fClientCut: 12,
 	fClientPause: 6, fSplit: 5, fFlap: 4, fStall: 5, fBehind: 6,
 	fLoop: 5, fDepose: 8, fVoterList: 2,
-	fSlowLoop: 1, fBlank: 6, // slow loops seldom: docs/correctness.md, open
+	fSlowLoop: 5, fBlank: 6,
 }
 
 // NewConfig draws a run.

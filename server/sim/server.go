@@ -50,6 +50,7 @@ type server struct {
 	spare        []replica.Input
 	seq          uint64 // of origins
 	quanta       int
+	ticked       time.Duration // the last tick, and the last collection of touches
 	touchedAt    time.Duration
 	loopSlow     int64 // until when the loop gets little time,
 	loopLag      int64 // and how late it may be
@@ -167,7 +168,7 @@ func (s *server) boot() {
 	s.up, s.away, s.dead = true, false, ""
 	s.process = w.process
 	s.began, s.local0, s.paused, s.pausedSum, s.lastQ = w.now, 0, 0, 0, 0
-	s.inbox, s.spare, s.seq, s.quanta, s.touchedAt, s.lease, s.contact = nil, nil, 0, 0, 0, 0, contact{}
+	s.inbox, s.spare, s.seq, s.quanta, s.ticked, s.touchedAt, s.lease, s.contact = nil, nil, 0, 0, 0, 0, 0, contact{}
 	s.waits = waits{}
 	s.role, s.epoch, s.leader, s.serving, s.leaving = zab.Looking, 0, 0, false, false
 	s.queue, s.flight, s.badDisk, s.frail = nil, nil, false, 0
@@ -425,10 +426,7 @@ func (s *server) loop() {
 		switch in := in.(type) {
 		case replica.Quantum:
 			s.quanta++
-			if in.Now-s.touchedAt >= 5*zab.QuantumLength/2 {
-				s.touchedAt = in.Now
-				s.collectTouches()
-			}
+			s.ticked = in.Now
 			if s.quanta%64 == 0 && s.role == zab.Leading {
 				s.checkBounds()
 			}
@@ -450,6 +448,10 @@ func (s *server) loop() {
 		}
 	}
 	clear(s.spare)
+	if s.ticked-s.touchedAt >= 5*zab.QuantumLength/2 {
+		s.touchedAt = s.ticked
+		s.collectTouches()
+	}
 	e, any := m.Ready()
 	s.roleGen = e.Gen
 	lease := int64(e.Lease)
