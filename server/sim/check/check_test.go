@@ -438,3 +438,25 @@ func TestAckOfALostDiskCounts(t *testing.T) {
 		t.Fatal(f)
 	}
 }
+
+// TestPromiseOfALostDisk: a server that has lost its disk may promise an epoch again, with what it holds now.
+func TestPromiseOfALostDisk(t *testing.T) {
+	c := founded()
+	both(c, 2, Op{Accepted: 2, Current: 1})
+	c.SentPromise(2, 2)
+	c.Wiped(2)
+	e := Entry{Zxid: z(1, 1), Hash: 1}
+	c.Proposed(0, e.Zxid, e.Hash)
+	for s := range 3 {
+		both(c, s, Op{Append: []Entry{e}, Accepted: 1, Current: 1, Stamp: true})
+	}
+	for _, s := range []int{1, 2} {
+		both(c, s, Op{Accepted: 2, Current: 1})
+		c.SentPromise(s, 2)
+		c.HeardPromise(2, s, 2)
+	}
+	c.Leads(2, 2)
+	if f := c.Fault(); f != nil {
+		t.Fatal(f)
+	}
+}

@@ -193,6 +193,14 @@ func (c *Checker) Wiped(s int) {
 		lost = x.lost
 	}
 	*x = server{lost: lost}
+	for _, p := range c.promised {
+		delete(p, s) // what the lost disk held is not what the next one promises with
+	}
+	for k := range c.hears {
+		if k[0] == s {
+			delete(c.hears, k)
+		}
+	}
 }
 
 // Voted: a server stands for election with this history.
