@@ -460,3 +460,18 @@ func TestPromiseOfALostDisk(t *testing.T) {
 		t.Fatal(f)
 	}
 }
+
+// TestPromiseHeardOfLate: a promise counts although the disk that it was made on has been lost since.
+func TestPromiseHeardOfLate(t *testing.T) {
+	c := founded()
+	for s := range 2 {
+		both(c, s, Op{Accepted: 2, Current: 1})
+		c.SentPromise(s, 2)
+	}
+	c.Wiped(1)
+	c.HeardPromise(0, 1, 2)
+	c.Leads(0, 2)
+	if f := c.Fault(); f != nil {
+		t.Fatal(f)
+	}
+}

@@ -194,7 +194,10 @@ func (c *Checker) Wiped(s int) {
 	}
 	*x = server{lost: lost}
 	for _, p := range c.promised {
-		delete(p, s) // what the lost disk held is not what the next one promises with
+		if h, ok := p[s]; ok {
+			h.gone = true // it may still be heard of, or the next disk promises the same epoch
+			p[s] = h
+		}
 	}
 	for k := range c.hears {
 		if k[0] == s {
@@ -244,8 +247,8 @@ func (c *Checker) SentPromise(s int, epoch uint32) {
 		p = map[int]history{}
 		c.promised[epoch] = p
 	}
-	if _, again := p[s]; !again {
-		p[s] = history{d.current, d.last().zxid, !d.stamped}
+	if h, again := p[s]; !again || h.gone {
+		p[s] = history{current: d.current, last: d.last().zxid, blank: !d.stamped}
 	}
 }
 

@@ -24,7 +24,7 @@ func (c *Checker) Leads(s int, epoch uint32) {
 	c.leaders[epoch] = s
 	c.complete(s, epoch)
 	own, ok := c.promised[epoch][s]
-	if !ok { // it has nobody to tell
+	if !ok || own.gone { // it has nobody to tell
 		own = history{current: c.servers[s].durable.current, last: c.servers[s].durable.last().zxid}
 	}
 	if !c.Quorum(func(i int) bool {
@@ -46,6 +46,7 @@ type history struct {
 	current uint32
 	last    uint64
 	blank   bool // its disk may have been lost: it counts only where nothing has been committed yet (interleavings 10)
+	gone    bool // its disk has been lost since
 }
 
 func (h history) ahead(o history) bool {
