@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,8 +164,8 @@ func (s *status) Dump() front.Dump {
 	for _, x := range d.Sessions {
 		paths := s.replica.RLock().Ephemerals(x.ID, "", true)
 		s.replica.RUnlock()
-		if len(paths) > 0 {
-			d.Owners = append(d.Owners, front.SessionNodes{ID: x.ID, Paths: paths})
+		if paths.Len() > 0 {
+			d.Owners = append(d.Owners, front.SessionNodes{ID: x.ID, Paths: slices.Collect(paths.All())})
 		}
 	}
 	return d

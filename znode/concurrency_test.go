@@ -17,7 +17,7 @@ func TestConcurrentReads(t *testing.T) {
 		}
 		f.must(Request{Op: OpDelete, Path: fmt.Sprintf("/a/%d-0", round), Version: -1})
 		var wg sync.WaitGroup
-		lists := make([][]string, 4)
+		lists := make([]Names, 4)
 		for i := range lists {
 			wg.Go(func() { // ends by itself
 				lists[i], _, _ = f.tree.Children("/a", nil)
@@ -33,8 +33,8 @@ func TestConcurrentReads(t *testing.T) {
 		f.tree.Apply(late, &f.out)
 		f.prep.Applied(f.zxid)
 		for _, l := range lists {
-			if len(l) != 49*(round+1) || !slices.IsSorted(l) || !slices.Equal(l, lists[0]) {
-				t.Fatalf("round %d: %d names", round, len(l))
+			if l.Len() != 49*(round+1) || !slices.IsSorted(slices.Collect(l.All())) || !equal(l, lists[0]) {
+				t.Fatalf("round %d: %d names", round, l.Len())
 			}
 		}
 	}
@@ -44,7 +44,8 @@ func TestConcurrentReads(t *testing.T) {
 func TestListingsAreImmutable(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.must(Request{Op: OpCreate, Path: "/a"})
-	var given, copies [][]string
+	var given []Names
+	var copies [][]string
 	for i := range 200 {
 		path := fmt.Sprintf("/a/%d", i%23)
 		if f.do(Request{Op: OpCreate, Path: path}) == NodeExists {
@@ -52,14 +53,14 @@ func TestListingsAreImmutable(t *testing.T) {
 		}
 		if i%3 == 0 {
 			names, _, _ := f.tree.Children("/a", nil)
-			given, copies = append(given, names), append(copies, slices.Clone(names))
-			if !slices.Equal(names, f.tree.nodes["/a"].sortedNames()) {
-				t.Fatalf("step %d: %v", i, names)
+			given, copies = append(given, names), append(copies, slices.Collect(names.All()))
+			if !equal(names, f.tree.nodes["/a"].sortedNames()) {
+				t.Fatalf("step %d: %q", i, copies[len(copies)-1])
 			}
 		}
 	}
 	for i := range given {
-		if !slices.Equal(given[i], copies[i]) {
+		if !slices.Equal(slices.Collect(given[i].All()), copies[i]) {
 			t.Fatalf("listing %d has changed", i)
 		}
 	}

@@ -10,8 +10,8 @@ func TestEphemeralsOfABlankPrefix(t *testing.T) {
 		"": true, " ": true, "\x00": true, "\x1f\x01": true, "/": true, "\t/ ": true, "\x00/": true,
 		"\u00a0": false, "\u2003": false, "\u3000": false, "\x7f": false, "//": false,
 	} {
-		if got := tree.Ephemerals(7, prefix, false); (len(got) == 1) != all {
-			t.Errorf("prefix %q: %q", prefix, got)
+		if got := tree.Ephemerals(7, prefix, false); (got.Len() == 1) != all {
+			t.Errorf("prefix %q: %q", prefix, got.chunks)
 		}
 	}
 }

@@ -6,11 +6,11 @@ import (
 )
 
 // listing is the sorted names of a node's children as of the last time somebody asked, and what has changed since. So a
-// listing after each create, as lock and election recipes do it, costs a merge and not a sort.
+// listing after each create, as lock and election recipes do it, costs a chunk and not a sort.
 //
 // It is changed only by who has the tree alone; readers replace it by a merged one, each by an equal one.
 type listing struct {
-	names   []string // immutable: handed out
+	names   Names
 	changes []childChange
 }
 
@@ -24,7 +24,7 @@ func (n *node) noteChild(name string, created bool) {
 	l := n.listing.Load()
 	switch {
 	case l == nil:
-	case len(l.changes) >= len(l.names)/4+16:
+	case len(l.changes) >= l.names.n/4+16:
 		n.listing.Store(nil)
 	default:
 		l.changes = append(l.changes, childChange{name: name, created: created})
@@ -32,13 +32,13 @@ func (n *node) noteChild(name string, created bool) {
 }
 
 // names gives the present listing.
-func (n *node) names() []string {
+func (n *node) names() Names {
 	l := n.listing.Load()
 	switch {
 	case l == nil:
 		l = &listing{names: n.sortedNames()}
 	case len(l.changes) > 0:
-		l = &listing{names: merge(l.names, l.changes, len(n.kids))}
+		l = &listing{names: merge(l.names, l.changes)}
 	default:
 		return l.names
 	}
@@ -46,33 +46,83 @@ func (n *node) names() []string {
 	return l.names
 }
 
-func (n *node) sortedNames() []string {
+func (n *node) sortedNames() Names {
 	names := make([]string, 0, len(n.kids))
 	for name := range n.kids {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names
+	return NamesOf(names)
 }
 
-// merge applies changes, in the order in which they came, to sorted names. The result has size names.
-func merge(names []string, changes []childChange, size int) []string {
-	changes = slices.Clone(changes)
-	slices.SortStableFunc(changes, func(a, b childChange) int { return cmp.Compare(a.name, b.name) })
-	merged := make([]string, 0, size)
-	for i, c := range changes {
-		if i+1 < len(changes) && changes[i+1].name == c.name {
-			continue // the last change of a name decides
+// merge applies changes, in the order in which they came, to sorted names.
+func merge(names Names, changes []childChange) Names {
+	changes = lasting(changes)
+	b := namesBuilder{list: Names{n: names.n, chunks: make([]string, 0, len(names.chunks)+1)}}
+	rest := names.chunks
+	for len(changes) > 0 {
+		at := max(0, chunksUpTo(rest, changes[0].name)-1)
+		b.share(rest[:at])
+		rest = rest[at:]
+		chunk, here := "", len(changes)
+		if len(rest) > 0 {
+			chunk, rest = rest[0], rest[1:]
 		}
-		at, there := slices.BinarySearch(names, c.name)
-		merged = append(merged, names[:at]...)
-		if c.created {
-			merged = append(merged, c.name)
+		if len(rest) > 0 {
+			here, _ = slices.BinarySearchFunc(changes, firstName(rest[0]), childChange.compare)
 		}
-		if there {
-			at++
-		}
-		names = names[at:]
+		b.change(chunk, changes[:here])
+		changes = changes[here:]
 	}
-	return append(merged, names...)
+	b.share(rest)
+	return b.done()
+}
+
+func (c childChange) compare(name string) int { return cmp.Compare(c.name, name) }
+
+// lasting sorts changes and leaves the last one of each name.
+func lasting(changes []childChange) []childChange {
+	changes = slices.Clone(changes)
+	slices.Reverse(changes)
+	slices.SortStableFunc(changes, func(a, b childChange) int { return a.compare(b.name) })
+	return slices.CompactFunc(changes, func(a, b childChange) bool { return a.name == b.name })
+}
+
+// chunksUpTo counts the chunks that begin with a name or before it.
+func chunksUpTo(chunks []string, name string) int {
+	n, _ := slices.BinarySearchFunc(chunks, name, func(chunk, name string) int {
+		if firstName(chunk) <= name {
+			return -1
+		}
+		return 1
+	})
+	return n
+}
+
+// change adds a chunk whose names have been counted, with its changes.
+func (b *namesBuilder) change(chunk string, changes []childChange) {
+	for chunk != "" || len(changes) > 0 {
+		name, order := "", 1 // where the first change is, seen from the first name
+		if chunk != "" {
+			name = firstName(chunk)
+		}
+		switch {
+		case len(changes) == 0:
+			order = -1
+		case chunk != "":
+			order = cmp.Compare(name, changes[0].name)
+		}
+		if order <= 0 {
+			chunk = chunk[prefix+len(name):]
+			b.list.n--
+		}
+		if order < 0 {
+			b.add(name)
+			continue
+		}
+		if changes[0].created {
+			b.add(changes[0].name)
+		}
+		changes = changes[1:]
+	}
 }

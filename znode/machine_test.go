@@ -286,8 +286,8 @@ func (p *pipeline) settle(t rapidOrTest, out *Applied) {
 			t.Fatalf("%s: %+v, want %+v", r.Path, st, p.model.stat(r.Path))
 		}
 		names, _, _ := p.leader.Children(r.Path, []AuthID{{Scheme: "super"}})
-		if int32(len(names)) != p.model.children(r.Path) || !slices.Equal(names, p.leader.nodes[r.Path].sortedNames()) {
-			t.Fatalf("%s: children %v", r.Path, names)
+		if int32(names.Len()) != p.model.children(r.Path) || !equal(names, p.leader.nodes[r.Path].sortedNames()) {
+			t.Fatalf("%s: children %q", r.Path, names.chunks)
 		}
 	}
 	if len(p.model.sessions) != p.leader.SessionCount() {

@@ -13,7 +13,7 @@ type ReadResult struct {
 	Code  Code
 	Data  []byte
 	Stat  Stat
-	Names []string
+	Names Names
 }
 
 // MultiRead executes a multiRead. Each operation succeeds or fails for itself. An operation that is no read, or has a

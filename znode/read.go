@@ -26,11 +26,11 @@ func (t *Tree) GetData(path string, auth []AuthID) (data []byte, st Stat, c Code
 	return n.content(), n.stat(&t.opts), OK
 }
 
-// Children gives the sorted names of a node's children and its stat. The slice is shared and immutable.
-func (t *Tree) Children(path string, auth []AuthID) (names []string, st Stat, c Code) {
+// Children gives the sorted names of a node's children and its stat.
+func (t *Tree) Children(path string, auth []AuthID) (names Names, st Stat, c Code) {
 	n, c := t.read(path, auth)
 	if c != OK {
-		return nil, Stat{}, c
+		return Names{}, Stat{}, c
 	}
 	return n.names(), n.stat(&t.opts), OK
 }

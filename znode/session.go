@@ -34,7 +34,7 @@ func (t *Tree) Sessions(f func(Session) bool) {
 
 // Ephemerals gives the paths, sorted, that a session owns and that begin with prefix: as plain text, "/a" is a prefix
 // of "/ab". A null or blank prefix and "/" mean all, where blanks are Java's: everything up to U+0020.
-func (t *Tree) Ephemerals(session int64, prefix string, null bool) []string {
+func (t *Tree) Ephemerals(session int64, prefix string, null bool) Names {
 	trimmed := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' })
 	all := null || trimmed == RootPath || trimmed == ""
 	paths := make([]string, 0, len(t.ephemerals[session]))
@@ -44,5 +44,5 @@ func (t *Tree) Ephemerals(session int64, prefix string, null bool) []string {
 		}
 	}
 	slices.Sort(paths)
-	return paths
+	return NamesOf(paths)
 }

@@ -99,11 +99,11 @@ func (b *bench) read(s int64, op string, args []string) string {
 		}
 		body = " " + showData(data) + " " + b.stat(st)
 	case "getChildren", "getChildren2":
-		var names []string
+		var names znode.Names
 		if names, st, c = b.tree.Children(path, auth); c == znode.OK {
 			arm(watch.Child)
 		}
-		if body = " [" + strings.Join(names, ",") + "]"; op == "getChildren2" {
+		if body = " [" + joined(names) + "]"; op == "getChildren2" {
 			body += " " + b.stat(st)
 		}
 	case "getACL":
@@ -119,7 +119,7 @@ func (b *bench) read(s int64, op string, args []string) string {
 		body = fmt.Sprintf(" %d", n)
 	case "getEphemerals":
 		var shown []string
-		for _, p := range b.tree.Ephemerals(s, path, null) {
+		for p := range b.tree.Ephemerals(s, path, null).All() {
 			shown = append(shown, b.show(p))
 		}
 		return "OK z=" + b.z(b.zxid) + " [" + strings.Join(shown, ",") + "]"
@@ -168,7 +168,7 @@ func (b *bench) multiRead(s int64, args []string) (znode.Code, string) {
 		case r.Op == znode.OpGetData:
 			parts[i] = "data(" + showData(r.Data) + " " + b.stat(r.Stat) + ")"
 		default:
-			parts[i] = "children(" + strings.Join(r.Names, ",") + ")"
+			parts[i] = "children(" + joined(r.Names) + ")"
 		}
 	}
 	return c, " [" + strings.Join(parts, "; ") + "]"
@@ -254,3 +254,5 @@ func showData(d []byte) string {
 	}
 	return "b'" + string(d) + "'"
 }
+
+func joined(names znode.Names) string { return strings.Join(slices.Collect(names.All()), ",") }

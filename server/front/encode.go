@@ -1,6 +1,8 @@
 package front
 
 import (
+	"slices"
+
 	"github.com/zkserver/zkserver/proto/jute"
 	"github.com/zkserver/zkserver/server/session"
 	"github.com/zkserver/zkserver/znode"
@@ -81,12 +83,8 @@ func appendStat(dst []byte, s *znode.Stat) []byte {
 }
 
 // appendNames appends a vector that is empty, never null, when there are no names.
-func appendNames(dst []byte, names []string) []byte {
-	dst = jute.AppendInt(dst, int32(len(names)))
-	for _, n := range names {
-		dst = jute.AppendString(dst, n)
-	}
-	return dst
+func appendNames(dst []byte, names znode.Names) []byte {
+	return names.Append(slices.Grow(jute.AppendInt(dst, int32(names.Len())), names.Size()))
 }
 
 func appendACL(dst []byte, list []znode.ACL) []byte {

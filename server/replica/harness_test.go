@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func (lineWire) Slot() int { return 0 }
 
 func (lineWire) AppendReply(dst []byte, r *session.Reply) []byte {
 	b, _ := json.Marshal(line{
-		Xid: r.Xid, Zxid: r.Zxid, Err: r.Err, Path: r.Path, Data: string(r.Data), Names: r.Names, Stat: r.Stat,
+		Xid: r.Xid, Zxid: r.Zxid, Err: r.Err, Path: r.Path, Data: string(r.Data), Names: slices.Collect(r.Names.All()), Stat: r.Stat,
 		Multi: r.Multi,
 	})
 	return append(append(dst, b...), '\n')

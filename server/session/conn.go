@@ -283,7 +283,7 @@ func (c *Conn) Answer(r *Reply) {
 // Send queues bytes that are no reply (the ZooKeeper wire's connect response). The caller flushes.
 func (c *Conn) Send(frame []byte) {
 	c.out.mu.Lock()
-	if b := c.out.room(&c.hub.buffers); b != nil {
+	if b := c.out.room(c.hub.pools, len(frame)); b != nil {
 		b.b = append(b.b, frame...)
 		c.out.stats.Sent++
 		c.hub.stats.sent.Add(1)
@@ -307,7 +307,7 @@ func (c *Conn) append(r *Reply, at, now int64, t *tally) {
 	o := &c.out
 	n := r.size()
 	if o.over() || r.Op == znode.OpMultiRead && n > HardReplies {
-		o.drop(&c.hub.buffers)
+		o.drop(c.hub.pools)
 		c.Close(ReasonSlow)
 		return
 	}
@@ -316,7 +316,7 @@ func (c *Conn) append(r *Reply, at, now int64, t *tally) {
 		it.rep.Multi = slices.Clone(r.Multi) // the applier's
 		o.delay(it)
 	} else {
-		b := o.room(&c.hub.buffers)
+		b := o.room(c.hub.pools, n)
 		if b == nil {
 			return
 		}
@@ -334,7 +334,7 @@ func (c *Conn) appendEvent(frame []byte) {
 	o := &c.out
 	o.mu.Lock()
 	if o.overEvents() {
-		o.drop(&c.hub.buffers)
+		o.drop(c.hub.pools)
 		o.mu.Unlock()
 		c.Close(ReasonSlow)
 		return
@@ -345,7 +345,7 @@ func (c *Conn) appendEvent(frame []byte) {
 		o.delay(lateItem{frame: bytes.Clone(frame), size: len(frame)})
 		o.stats.Sent++
 	default:
-		b := o.room(&c.hub.buffers)
+		b := o.room(c.hub.pools, len(frame))
 		b.b = append(b.b, frame...)
 		b.events += len(frame)
 		o.stats.Sent++
@@ -393,7 +393,7 @@ func (c *Conn) ReleaseFor(r Reason) {
 	c.hub.stats.outstanding.Add(int64(-dropped))
 	c.hub.crowd.thin(c.hub)
 	c.out.mu.Lock()
-	c.out.drop(&c.hub.buffers)
+	c.out.drop(c.hub.pools)
 	if c.linger != nil {
 		c.linger.Stop()
 	}

@@ -67,7 +67,7 @@ type Hub struct {
 
 // pools of a hub are apart from it: the runtime knows every pool in use, by its address, until two collections later. As
 // a part of the hub they would keep it as long, with all that it leads to.
-type pools struct{ buffers, replies sync.Pool }
+type pools struct{ buffers, long, replies sync.Pool }
 
 // applier is what belongs to the one goroutine that applies transactions.
 type applier struct {

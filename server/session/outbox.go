@@ -19,8 +19,10 @@ const (
 	HardReplies = 64 << 20
 	// lateBatch is how much of them is encoded at a time.
 	lateBatch = 64 << 10
-	// keptBuffer is the largest buffer that goes back to the pool.
-	keptBuffer = 128 << 10
+	// shortBuffer is the largest buffer that is kept for any reply, keptBuffer for a longer one: long listings again and
+	// again should not be the collector's work.
+	shortBuffer = 128 << 10
+	keptBuffer  = 4 << 20
 )
 
 // lingerAfterClose is how long a closing connection may take to hand out what is queued.
@@ -79,13 +81,13 @@ func (o *outbox) pending() int {
 	return n
 }
 
-// room returns the buffer to append to; nil if the connection takes nothing any more. Under mu.
-func (o *outbox) room(pool *sync.Pool) *buffer {
+// room returns the buffer to append so many bytes to; nil if the connection takes nothing any more. Under mu.
+func (o *outbox) room(p *pools, size int) *buffer {
 	if o.ended {
 		return nil
 	}
 	if o.tail == nil {
-		o.tail = pool.Get().(*buffer)
+		o.tail = p.get(size)
 	}
 	return o.tail
 }
@@ -143,7 +145,7 @@ func (c *Conn) next() bool {
 // encodeLate takes the first of what is late.
 func (c *Conn) encodeLate() *buffer {
 	l := c.out.late
-	b := c.hub.buffers.Get().(*buffer)
+	b := c.hub.get(0)
 	n := 0
 	for n < len(l.items) && len(b.b) < lateBatch {
 		it := &l.items[n]
@@ -164,23 +166,37 @@ func (c *Conn) encodeLate() *buffer {
 	return b
 }
 
-func (o *outbox) drop(pool *sync.Pool) {
+func (o *outbox) drop(p *pools) {
 	o.ended = true
 	o.late = nil
 	if !o.writing && o.head != nil {
-		recycle(pool, o.head)
+		p.put(o.head)
 		o.head = nil
 	}
 	if o.tail != nil {
-		recycle(pool, o.tail)
+		p.put(o.tail)
 		o.tail = nil
 	}
 }
 
-func recycle(pool *sync.Pool, b *buffer) {
-	if cap(b.b) <= keptBuffer {
-		b.b, b.off, b.events = b.b[:0], 0, 0
-		pool.Put(b)
+// get gives an empty buffer for so many bytes, or more.
+func (p *pools) get(size int) *buffer {
+	if size <= shortBuffer {
+		return p.buffers.Get().(*buffer)
+	}
+	if b, ok := p.long.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{b: make([]byte, 0, size)}
+}
+
+func (p *pools) put(b *buffer) {
+	b.b, b.off, b.events = b.b[:0], 0, 0
+	switch {
+	case cap(b.b) <= shortBuffer:
+		p.buffers.Put(b)
+	case cap(b.b) <= keptBuffer:
+		p.long.Put(b)
 	}
 }
 
@@ -238,12 +254,12 @@ func (c *Conn) drain(wait bool) {
 			return
 		}
 		o.head = nil
-		recycle(&c.hub.buffers, b)
+		c.hub.put(b)
 	}
 	o.writing = false
 	end, reason := o.closeAfter && !c.Ended(), o.reason
 	if c.Ended() {
-		o.drop(&c.hub.buffers)
+		o.drop(c.hub.pools)
 	}
 	o.mu.Unlock()
 	c.wake()

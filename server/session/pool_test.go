@@ -11,7 +11,8 @@ import (
 func TestPoolsDoNotKeepTheirHub(t *testing.T) {
 	made := func() weak.Pointer[Hub] {
 		h := NewHub(Options{})
-		h.buffers.Put(h.buffers.Get())
+		h.put(h.get(0))
+		h.put(h.get(2 * shortBuffer))
 		h.replies.Put(h.replies.Get())
 		return weak.Make(h)
 	}()

@@ -281,7 +281,7 @@ func (c *Conn) catchUp(t *znode.Tree, list watch.List, path string, rel int64) {
 		c.out.delay(lateItem{frame: frame, size: len(frame)})
 		c.out.stats.Sent++
 	default:
-		b := c.out.room(&c.hub.buffers)
+		b := c.out.room(c.hub.pools, len(path))
 		b.b = c.wire.AppendEvent(b.b, -1, ev, path)
 		c.out.stats.Sent++
 	}

@@ -36,22 +36,12 @@ func (r *Reply) size() int {
 	for i := range r.ACL {
 		n += 16 + len(r.ACL[i].Scheme) + len(r.ACL[i].ID)
 	}
-	n = addNames(n, r.Names)
+	n += r.Names.Size()
 	for i := range r.Reads {
 		if n > HardReplies {
 			break
 		}
-		n = addNames(n+96+len(r.Reads[i].Data), r.Reads[i].Names)
-	}
-	return n
-}
-
-func addNames(n int, names []string) int {
-	for i := range names {
-		if n > HardReplies {
-			break
-		}
-		n += 4 + len(names[i])
+		n += 96 + len(r.Reads[i].Data) + r.Reads[i].Names.Size()
 	}
 	return n
 }
@@ -99,7 +89,7 @@ type Reply struct {
 	Null  bool   // sync: the path was null
 	Data  []byte // getData: nil is null
 	Stat  znode.Stat
-	Names []string           // getChildren, getChildren2, getEphemerals
+	Names znode.Names        // getChildren, getChildren2, getEphemerals
 	ACL   []znode.ACL        // getACL
 	Count int32              // getAllChildrenNumber
 	IDs   []znode.AuthID     // whoAmI: scheme and user, in no promised order

@@ -80,8 +80,8 @@ func (w *wire) AppendReply(dst []byte, r *session.Reply) []byte {
 		case znode.OpGetChildren2:
 			f.node, f.read = nodeOf(&r.Stat), true
 			f.node.NoData = true
-			f.node.Kids = len(r.Names)
-			for _, n := range r.Names {
+			f.node.Kids = r.Names.Len()
+			for n := range r.Names.All() {
 				f.node.KidSum += check.NameHash(n)
 			}
 		case znode.OpSetData:

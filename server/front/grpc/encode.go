@@ -331,16 +331,16 @@ func appendGot(dst, data []byte, s *znode.Stat) []byte {
 	return appendStat(dst, 2, s)
 }
 
-func sizeNames(names []string) int {
+func sizeNames(names znode.Names) int {
 	n := 0
-	for _, s := range names {
+	for s := range names.All() {
 		n += sizeBlock(1, len(valid(s)))
 	}
 	return n
 }
 
-func appendNames(dst []byte, names []string) []byte {
-	for _, s := range names {
+func appendNames(dst []byte, names znode.Names) []byte {
+	for s := range names.All() {
 		s = valid(s)
 		dst = append(open(dst, 1, len(s)), s...)
 	}

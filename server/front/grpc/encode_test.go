@@ -2,6 +2,7 @@ package grpcfront
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -57,11 +58,11 @@ func modelResult(m *zkv1.Reply, r *session.Reply) {
 		}
 		m.Result = &zkv1.Reply_GetAcl{GetAcl: v}
 	case znode.OpGetChildren2:
-		m.Result = &zkv1.Reply_Children{Children: &zkv1.ChildrenResponse{Children: r.Names, Stat: modelStat(r.Stat)}}
+		m.Result = &zkv1.Reply_Children{Children: &zkv1.ChildrenResponse{Children: slices.Collect(r.Names.All()), Stat: modelStat(r.Stat)}}
 	case znode.OpGetAllChildrenNumber:
 		m.Result = &zkv1.Reply_AllChildrenNumber{AllChildrenNumber: &zkv1.AllChildrenNumberResponse{Total: r.Count}}
 	case znode.OpGetEphemerals:
-		m.Result = &zkv1.Reply_Ephemerals{Ephemerals: &zkv1.EphemeralsResponse{Paths: r.Names}}
+		m.Result = &zkv1.Reply_Ephemerals{Ephemerals: &zkv1.EphemeralsResponse{Paths: slices.Collect(r.Names.All())}}
 	case znode.OpSync:
 		m.Result = &zkv1.Reply_Sync{Sync: &zkv1.SyncResponse{Path: r.Path}}
 	case znode.OpWhoAmI:
@@ -110,7 +111,7 @@ func modelReads(rs []znode.ReadResult) *zkv1.MultiReadResponse {
 		case o.Op == znode.OpGetData:
 			x.Result = &zkv1.ReadResult_Get{Get: &zkv1.GetResponse{Data: o.Data, Stat: modelStat(o.Stat)}}
 		default:
-			x.Result = &zkv1.ReadResult_Children{Children: &zkv1.ChildrenResponse{Children: o.Names}}
+			x.Result = &zkv1.ReadResult_Children{Children: &zkv1.ChildrenResponse{Children: slices.Collect(o.Names.All())}}
 		}
 		v.Results = append(v.Results, x)
 	}
@@ -162,7 +163,7 @@ func (d dice) names() []string {
 
 func (d dice) reply(op znode.Op) *session.Reply {
 	r := &session.Reply{
-		Op: op, Xid: int32(d.int()), Zxid: d.int(), Path: valid(d.text()), Data: d.data(), Stat: d.stat(), Names: d.names(), Count: int32(d.int()),
+		Op: op, Xid: int32(d.int()), Zxid: d.int(), Path: valid(d.text()), Data: d.data(), Stat: d.stat(), Names: znode.NamesOf(d.names()), Count: int32(d.int()),
 	}
 	if d.IntN(5) == 0 {
 		r.Err = znode.NoNode
@@ -178,7 +179,7 @@ func (d dice) reply(op znode.Op) *session.Reply {
 			o.Code = [...]znode.Code{znode.OK, znode.BadVersion, znode.RuntimeInconsistency}[d.IntN(3)]
 		}
 		r.Multi = append(r.Multi, o)
-		x := znode.ReadResult{Op: [...]znode.Op{znode.OpGetData, znode.OpGetChildren}[d.IntN(2)], Data: d.data(), Stat: d.stat(), Names: d.names()}
+		x := znode.ReadResult{Op: [...]znode.Op{znode.OpGetData, znode.OpGetChildren}[d.IntN(2)], Data: d.data(), Stat: d.stat(), Names: znode.NamesOf(d.names())}
 		if d.IntN(3) == 0 {
 			x.Code = znode.NoAuth
 		}
