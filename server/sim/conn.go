@@ -260,7 +260,7 @@ func (c *conn) TryWrite(b []byte) (int, error) {
 			if w.cfg.drift == 0 && !expired && c.cl.conn == c { // what a client has left is answered on, as in ZooKeeper; nobody hears it
 				w.chk.Answered(c.sc.Session(), c.asked[0].at/ms)
 			}
-			if c.asked[0].ordered {
+			if c.asked[0].ordered && !expired { // else others wait for the lease
 				c.overtakes(c.asked[0].at)
 			}
 			if c.asked = slices.Delete(c.asked, 0, 1); len(c.asked) > 0 {
