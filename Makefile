@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node zkcli kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop interop-locks oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile ci
+.PHONY: build test race lint gen gen-check fuzz bench tidy interop interop-locks oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile guard ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -58,6 +58,8 @@ mutations:        ## every deliberate fault of testdata/mutations, and who finds
 	go run ./server/sim/mutation/run $(ARGS)
 profile: build    ## a profile of a server under load: make profile KIND=cpu LOAD='set -c 16 -d 1' (docs/profiling.md)
 	.ci/profile $(SHARED) bin/zkserver $(or $(KIND),cpu) $(LOAD)
+guard: build      ## CPU of the hot paths beside the echo server's, with bounds; make guard PLANTED=planted: it can fail
+	.ci/guard $(SHARED) bin/zkserver $(PLANTED)
 interop-locks: build ## our locks beside those of Curator, kazoo and go-zookeeper, a minute each; then the other recipes
 	.ci/interop-locks $(SHARED) bin/zkserver
 interop: oracle differential clients harnesses interop-locks
