@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node zkcli kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench tidy interop interop-locks oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile guard ci
+.PHONY: build test race lint gen gen-check fuzz bench benchstat tidy interop interop-locks oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile guard ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -29,6 +29,8 @@ fuzz:             ## a short run of every fuzz target
 	.ci/fuzz $(FUZZTIME)
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+benchstat:        ## a commit's benchmarks and the working tree's: make benchstat COMMIT=HEAD~1 BENCH=Propose PKG=./zab
+	BENCH='$(BENCH)' .ci/benchstat $(or $(COMMIT),HEAD) $(PKG)
 tidy:
 	go mod tidy && cd tools && go mod tidy
 oracle: build     ## the recorded behaviour of Apache ZooKeeper, against one server and three

@@ -5,49 +5,66 @@ import (
 	"testing"
 )
 
-// BenchmarkPropose is the leader's whole path of one batch: propose, its runs to two followers, its own disk, their
-// acks, the commit.
+// proposer gives what a leader of three does about one batch of n entries: proposes it, takes its runs to two followers,
+// its own disk's answer and theirs, commits.
+func proposer(tb testing.TB, n int) (propose func()) {
+	c := newCluster(voters(3), Options{}, 1)
+	for _, id := range c.ids {
+		if err := c.start(c.nodes[id]); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for _, x := range c.ids {
+		for _, y := range c.ids {
+			c.connect(x, y)
+		}
+	}
+	for _, id := range c.ids {
+		c.nodes[id].step(Elected{1})
+	}
+	c.settle()
+	core := c.nodes[1].core
+	to2, to3 := c.links[[2]ServerID{2, 1}].link, c.links[[2]ServerID{3, 1}].link
+	data := make([]byte, 150)
+	return func() {
+		z, ok := core.NextZxid()
+		if !ok {
+			tb.Fatal("may not propose")
+		}
+		entries := make([]Entry, n)
+		for i := range entries {
+			entries[i] = Entry{Zxid: z + Zxid(i), Data: data}
+		}
+		core.Step(Propose{entries})
+		x, _ := core.Ready()
+		last := z + Zxid(n) - 1
+		core.Step(Received{Link: to2, Msg: &Ack{Epoch: 1, Durable: last}})
+		core.Step(Persisted{Seq: x.Persist[0].Seq, Gen: x.Gen})
+		core.Step(Received{Link: to3, Msg: &Ack{Epoch: 1, Durable: last}})
+		y, _ := core.Ready()
+		if y.Deliver != last {
+			tb.Fatal("not delivered")
+		}
+	}
+}
+
+// What a batch allocates does not grow with it: the list of its entries is one of them.
+func TestProposeAllocations(t *testing.T) {
+	for _, n := range []int{1, 32, 1000} {
+		if got := testing.AllocsPerRun(100, proposer(t, n)); got > 24 {
+			t.Errorf("a batch of %d: %v allocations, more than 24", n, got)
+		}
+	}
+}
+
+// BenchmarkPropose is the leader's whole path of one batch.
 func BenchmarkPropose(b *testing.B) {
 	for _, n := range []int{1, 32, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			c := newCluster(voters(3), Options{}, 1)
-			for _, id := range c.ids {
-				if err := c.start(c.nodes[id]); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for _, x := range c.ids {
-				for _, y := range c.ids {
-					c.connect(x, y)
-				}
-			}
-			for _, id := range c.ids {
-				c.nodes[id].step(Elected{1})
-			}
-			c.settle()
-			core := c.nodes[1].core
-			to2, to3 := c.links[[2]ServerID{2, 1}].link, c.links[[2]ServerID{3, 1}].link
-			data := make([]byte, 150)
+			propose := proposer(b, n)
 			b.ReportAllocs()
 			for b.Loop() {
-				z, ok := core.NextZxid()
-				if !ok {
-					b.Fatal("may not propose")
-				}
-				entries := make([]Entry, n)
-				for i := range entries {
-					entries[i] = Entry{Zxid: z + Zxid(i), Data: data}
-				}
-				core.Step(Propose{entries})
-				x, _ := core.Ready()
-				last := z + Zxid(n) - 1
-				core.Step(Received{Link: to2, Msg: &Ack{Epoch: 1, Durable: last}})
-				core.Step(Persisted{Seq: x.Persist[0].Seq, Gen: x.Gen})
-				core.Step(Received{Link: to3, Msg: &Ack{Epoch: 1, Durable: last}})
-				y, _ := core.Ready()
-				if y.Deliver != last {
-					b.Fatal("not delivered")
-				}
+				propose()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/txn")
 		})

@@ -303,6 +303,29 @@ func TestApplyAllocations(t *testing.T) {
 	}
 }
 
+// Preparing a write and encoding it for the log allocate the transaction, and little besides.
+func TestPrepareAllocations(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.must(Request{Op: OpCreate, Path: "/a", Data: []byte("x")})
+	buf := make([]byte, 0, 1024)
+	for _, x := range []struct {
+		name   string
+		r      Request
+		allocs float64
+	}{
+		{"setData", Request{Op: OpSetData, Session: 1, Path: "/a", Data: []byte("y"), Version: -1}, 1},
+		{"create", Request{Op: OpCreate, Session: 1, Path: "/a/x-", ACL: openACL, Flags: 2, TTL: -1}, 4},
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			f.zxid++
+			AppendTxn(buf, f.prep.Prepare(&x.r, f.zxid, 1000))
+			f.prep.Applied(f.zxid)
+		}); n > x.allocs {
+			t.Errorf("%s: %v allocations, more than %v", x.name, n, x.allocs)
+		}
+	}
+}
+
 // A session ends, is made again and ends again while its first end is not applied: its node goes once, and is not charged
 // or summed up a second time.
 func TestSessionEndsTwiceBeforeItIsApplied(t *testing.T) {

@@ -66,6 +66,44 @@ func BenchmarkEnsembleSet(b *testing.B) {
 	stop()
 }
 
+// A write costs few allocations between its request and its reply: prepared, proposed, written to the log (in memory
+// here), applied, answered. Batches are as large as they happen to become, so the bound has room.
+func TestWriteAllocations(t *testing.T) {
+	const n, bound = 64, 6
+	x := start(t, 1, 1, vfs.NewMem(), nil)
+	x.serving()
+	k := x.connect(session.Attach{})
+	k.must(createReq("/n", "", 0))
+	k.release()
+	s := &countSink{bell: make(chan struct{}, 1)}
+	c := x.hub.Open(countWire{}, s, "127.0.0.1", "test")
+	if _, err := c.Attach(t.Context(), session.Attach{Timeout: 30000}); err != nil {
+		t.Fatal(err)
+	}
+	data, sent := make([]byte, 100), int64(0)
+	run := func() {
+		rs := make([]session.Request, n)
+		for j := range rs {
+			rs[j] = session.Request{Op: znode.OpSetData, Path: "/n", Write: &znode.Request{Path: "/n", Data: data, Version: -1, TTL: -1}}
+		}
+		if err := c.Do(rs); err != nil {
+			t.Fatal(err)
+		}
+		for sent += n; s.n.Load() < sent; {
+			<-s.bell
+		}
+	}
+	if got := testing.AllocsPerRun(20, run) / n; got > bound {
+		t.Errorf("%.1f allocations a write, more than %d", got, bound)
+	} else {
+		t.Logf("%.1f allocations a write", got)
+	}
+	c.Release()
+	if err := x.end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // load writes b.N times through the nodes.
 func load(b *testing.B, nodes []*node, conns, window int) {
 	k := nodes[0].connect(session.Attach{})
