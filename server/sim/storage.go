@@ -86,7 +86,7 @@ func (s *server) writeSoon() {
 	s.syncAt, s.waits.syncing = s.local(), s.waits.stopped
 	took := s.rnd.delay(s.w.cfg.disk[0], s.w.cfg.disk[1])
 	if s.w.now < s.slowEnd {
-		took *= s.slow
+		took = min(took*s.slow, int64(s.w.cfg.zab.SyncLimit)+2*s1) // what is begun before all is healed must end in time
 		s.w.feel(took) // it lasts as long as it does, also when the disk is quick again
 	}
 	took = max(took, s.stuck-s.w.now)
