@@ -314,7 +314,7 @@ func TestPrepareAllocations(t *testing.T) {
 		allocs float64
 	}{
 		{"setData", Request{Op: OpSetData, Session: 1, Path: "/a", Data: []byte("y"), Version: -1}, 1},
-		{"create", Request{Op: OpCreate, Session: 1, Path: "/a/x-", ACL: openACL, Flags: 2, TTL: -1}, 4},
+		{"create", Request{Op: OpCreate, Session: 1, Path: "/a/x-", ACL: openACL, Flags: 2, TTL: -1}, 3},
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			f.zxid++
