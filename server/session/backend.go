@@ -79,5 +79,6 @@ const (
 	ReasonOrder        Reason = "completion out of order"
 	ReasonHandshake    Reason = "no complete first frame in time"
 	ReasonRevalidation Reason = "session gone after a silence"
+	ReasonTooLate      Reason = "new session over before its client was told"
 	ReasonSilent       Reason = "client not heard from"
 )

@@ -51,6 +51,7 @@ type Conn struct {
 
 	out     outbox
 	counted bool // the hub waits for it
+	fresh   bool // the client has not been told of its new session yet; own goroutine only
 }
 
 // Number names the connection within this process; it is Origin.Conn of its requests.
@@ -166,6 +167,9 @@ func (c *Conn) Attach(ctx context.Context, a Attach) (AttachResult, error) {
 // Ask is Attach without waiting: Answered tells, then or later. The client's silence counts from the question: the leader
 // answers it at once, while the answer may wait here for the tree (I10).
 func (c *Conn) Ask(a Attach) {
+	if !a.Again {
+		c.fresh = a.Session == 0
+	}
 	c.heard.Store(c.hub.backend.Now())
 	c.hub.backend.Attach(c, a)
 }
@@ -181,6 +185,11 @@ func (c *Conn) Answered() (AttachResult, bool) {
 		c.Ask(Attach{Session: r.Session, Password: r.Password[:], Timeout: r.Timeout, Again: true})
 		return AttachResult{}, false
 	}
+	if !r.OK && c.fresh {
+		c.Close(ReasonTooLate) // it knows of no session that could be over (I10), and comes again
+		return AttachResult{}, false
+	}
+	c.fresh = false
 	return *r, true
 }
 

@@ -519,6 +519,29 @@ func TestAnswersThatWaitedTooLong(t *testing.T) {
 	}
 }
 
+// A new session that has ended before its client was told of it is nothing to the client: it is not told that a session
+// is over, but loses its connection, and asks for another one.
+func TestNewSessionOverBeforeItIsKnown(t *testing.T) {
+	r := start(t, session.Options{})
+	c := r.hub.Open(&lineWire{}, newSink(1<<20), "127.0.0.1", "test")
+	t.Cleanup(c.Release)
+	r.b.Hold()
+	done := make(chan error, 1)
+	go func() { // ends with the connection
+		_, err := c.Attach(t.Context(), session.Attach{Timeout: 7000})
+		done <- err
+	}()
+	until(t, "the question", func() bool { return r.b.Queued() == 1 })
+	r.b.Advance(7 * time.Second)
+	r.b.SetAnswer(false)
+	r.b.Resume()
+	until(t, "the second question", func() bool { return c.Session() != 0 && c.Asked() })
+	r.hub.Attached(c.Number(), session.AttachResult{})
+	if err := <-done; !errors.Is(err, session.ErrEnded) || c.Reason() != session.ReasonTooLate {
+		t.Errorf("%v, %q", err, c.Reason())
+	}
+}
+
 // What waits for a client that does not read keeps its order: replies that are not encoded yet, events between them.
 func TestLateRepliesKeepTheirOrder(t *testing.T) {
 	r := start(t, session.Options{})
