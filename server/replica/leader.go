@@ -32,6 +32,7 @@ type leadership struct {
 	// know nothing of an end that was lost (I10).
 	unsure    []queued
 	unsureOwn []uint64
+	doubts    doubts
 }
 
 // queued is a message of a link: a decoded request, or something else that must not overtake requests.
@@ -47,7 +48,7 @@ type closing struct {
 }
 
 func newLeadership(m *Machine) *leadership {
-	return &leadership{m: m, taken: map[zab.Link]uint64{}, joined: map[zab.Link]bool{}, clocks: newClocks(m.boot.Zab.Self, m.silence()/2)}
+	return &leadership{m: m, taken: map[zab.Link]uint64{}, joined: map[zab.Link]bool{}, doubts: doubts{}, clocks: newClocks(m.boot.Zab.Self, m.silence()/2)}
 }
 
 // leadAll prepares everything that waits: this server's own and what came over the links.
@@ -64,8 +65,11 @@ func (m *Machine) leadAll() {
 			l.unsureOwn = append(l.unsureOwn, in.Seq)
 			return
 		}
-		ok, timeout, t := l.revalidate(m.origin(in.Conn, in.Seq), in.Session, in.Password, in.Timeout, in.Again)
-		m.attached(in, ok, timeout, t)
+		if l.sessions[in.Session] == nil {
+			l.doubt(doubt{own: in.Seq})
+			return
+		}
+		l.answerOwn(in)
 	})
 	m.takeParked(l.open, func(r *znode.Request) {
 		if r.Op == znode.OpSync {
@@ -149,10 +153,11 @@ func (l *leadership) serve(x queued) {
 			l.unsure = append(l.unsure, x)
 			return
 		}
-		ok, timeout, t := l.revalidate(nodeOrigin(msg.Origin), msg.Session, msg.Password, msg.Timeout, msg.Again)
-		m.eff.Send = append(m.eff.Send, Outbound{x.link, &peer.RevalidateResult{
-			ID: msg.ID, Valid: ok, Timeout: timeout, Ticket: peerTicket(t),
-		}})
+		if l.sessions[msg.Session] == nil {
+			l.doubt(doubt{link: x.link, msg: msg})
+			return
+		}
+		l.answer(x.link, msg)
 	case *peer.Touches:
 		l.touch(x.link.Peer, msg.Sessions)
 		l.heard[x.link.Peer] = l.clock
@@ -253,6 +258,18 @@ func (l *leadership) expire(id int64) {
 func (l *leadership) ending(id int64) bool {
 	s := l.sessions[id]
 	return s != nil && s.closing
+}
+
+func (l *leadership) answerOwn(in Attach) {
+	ok, timeout, t := l.revalidate(l.m.origin(in.Conn, in.Seq), in.Session, in.Password, in.Timeout, in.Again)
+	l.m.attached(in, ok, timeout, t)
+}
+
+func (l *leadership) answer(link zab.Link, msg *peer.Revalidate) {
+	ok, timeout, t := l.revalidate(nodeOrigin(msg.Origin), msg.Session, msg.Password, msg.Timeout, msg.Again)
+	l.m.eff.Send = append(l.m.eff.Send, Outbound{link, &peer.RevalidateResult{
+		ID: msg.ID, Valid: ok, Timeout: timeout, Ticket: peerTicket(t),
+	}})
 }
 
 // revalidate answers whether a session lives and makes the asking connection its owner. A wrong password disturbs

@@ -93,6 +93,7 @@ type Machine struct {
 	syncing     map[uint32]*held // connections with a sync under way
 	attaches    map[uint64]*attach
 	unsent      []uint64 // attaches to send, in order
+	doubted     uint64   // rounds that questions about unknown sessions have asked for
 	arena       []byte   // encoded requests to forward
 	counts      Counts
 }

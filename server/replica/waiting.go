@@ -144,6 +144,10 @@ func (m *Machine) takeParked(more func() bool, f func(r *znode.Request)) {
 
 // syncDone answers a sync once its index is known, and lets go what stood behind it.
 func (m *Machine) syncDone(ev zab.SyncDone) {
+	if ev.ID&doubtful != 0 {
+		m.doubtOver(ev)
+		return
+	}
 	x := m.waiting.find(ev.ID)
 	if x == nil || ev.Lost {
 		return // settle sends it again
