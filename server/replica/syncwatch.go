@@ -17,7 +17,7 @@ func (w *SyncWatch) Look(took, late time.Duration) (disk time.Duration, begins b
 		w.excuse = 0 // another one
 	}
 	if took > 0 && late >= w.Limit/4 { // less is load, which the disk shares
-		w.excuse += late
+		w.excuse = min(w.excuse+late, took) // what was before the sync is no excuse
 	}
 	w.took = took
 	was := w.stuck

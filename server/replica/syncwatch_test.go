@@ -18,6 +18,7 @@ func TestSyncWatch(t *testing.T) {
 		"a pause at the start":  {[][2]time.Duration{{0, 0}, {3000 * ms, 2990 * ms}, {3010 * ms, 0}}, -1},
 		"hangs after a pause":   {[][2]time.Duration{{5 * ms, 0}, {3000 * ms, 2985 * ms}, {3500 * ms, 0}, {3990 * ms, 0}}, 3},
 		"a pause long before":   {[][2]time.Duration{{5 * ms, 0}, {3000 * ms, 2985 * ms}, {5 * ms, 0}, {1200 * ms, 0}}, 3},
+		"a pause just before":   {[][2]time.Duration{{0, 0}, {20 * ms, 3000 * ms}, {900 * ms, 0}, {1030 * ms, 0}}, 3},
 		"late, with no sync on": {[][2]time.Duration{{0, 5000 * ms}, {10 * ms, 0}, {1100 * ms, 0}}, 2},
 	} {
 		w, found := SyncWatch{Limit: time.Second}, -1

@@ -78,8 +78,7 @@ func (s *server) overdue() {
 		w.fail("R15", "server %d is %v %d, and has not come further for %v; the limit is %v", s.i+1, s.role, s.leader, d, w.cfg.zab.InitLimit)
 	}
 	if s.role == zab.Leading && len(s.flight) > 0 {
-		// A pause is excused to a quantum, a look comes a quantum late, and its loop later still.
-		if d := time.Duration(s.local() - s.syncAt - (x.stopped - x.syncing)); d > w.cfg.zab.SyncLimit+3*waitSlack {
+		if d := time.Duration(s.local() - s.syncAt - (x.stopped - x.syncing)); d > w.cfg.zab.SyncLimit+2*waitSlack {
 			w.fail("R12", "server %d leads, and a sync of its disk has not ended for %v; the limit is %v", s.i+1, d, w.cfg.zab.SyncLimit)
 		}
 	}
