@@ -179,13 +179,17 @@ func (o *outbox) drop(p *pools) {
 	}
 }
 
-// get gives an empty buffer for so many bytes, or more.
+// get gives an empty buffer for so many bytes, or more. A client that does not read keeps it: one much longer than that
+// is for another.
 func (p *pools) get(size int) *buffer {
 	if size <= shortBuffer {
 		return p.buffers.Get().(*buffer)
 	}
 	if b, ok := p.long.Get().(*buffer); ok {
-		return b
+		if cap(b.b) <= 2*size {
+			return b
+		}
+		p.long.Put(b)
 	}
 	return &buffer{b: make([]byte, 0, size)}
 }
