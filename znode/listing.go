@@ -101,6 +101,7 @@ func chunksUpTo(chunks []string, name string) int {
 
 // change adds a chunk whose names have been counted, with its changes.
 func (b *namesBuilder) change(chunk string, changes []childChange) {
+	b.open.Grow(len(chunk) + prefix + len(changes[0].name)) // for the usual one change
 	for chunk != "" || len(changes) > 0 {
 		name, order := "", 1 // where the first change is, seen from the first name
 		if chunk != "" {
