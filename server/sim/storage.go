@@ -86,8 +86,9 @@ func (s *server) writeSoon() {
 	s.syncAt, s.waits.syncing = s.local(), s.waits.stopped
 	took := s.rnd.delay(s.w.cfg.disk[0], s.w.cfg.disk[1])
 	if s.w.now < s.slowEnd {
-		took = min(took*s.slow, int64(s.w.cfg.zab.SyncLimit)+2*s1) // what is begun before all is healed must end in time
-		s.w.feel(took)                                             // it lasts as long as it does, also when the disk is quick again
+		// It lasts as long as it does, also when the disk is quick again; but progress is demanded then.
+		took = min(took*s.slow, int64(s.w.cfg.zab.SyncLimit)+2*s1)
+		s.w.feel(took)
 	}
 	took = max(took, s.stuck-s.w.now)
 	if d := s.doom; d != nil && (d.op == "" || slices.ContainsFunc(s.flight, func(x write) bool { return opName(&x.op) == d.op })) {
