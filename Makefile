@@ -5,7 +5,7 @@ BREAKING = $(TOOLS) buf breaking --against $(BASELINE)
 SHARED ?= ../shared
 HARNESSES = curator java-client old-java c-client node zkcli kazoo-suite
 
-.PHONY: build test race lint gen gen-check fuzz bench benchstat tidy interop interop-locks oracle clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile guard ci
+.PHONY: build test race lint gen gen-check fuzz bench benchstat tidy interop interop-locks oracle apache-client clients differential kafka kafka-move kafka-kraft harnesses $(HARNESSES) sim hostile mutations profile guard ci
 
 build:            ## both commands into bin/
 	go build -o bin/ ./cmd/...
@@ -35,6 +35,8 @@ tidy:
 	go mod tidy && cd tools && go mod tidy
 oracle: build     ## the recorded behaviour of Apache ZooKeeper, against one server and three
 	.ci/oracle $(SHARED) bin/zkserver
+apache-client:    ## our client, its recipes and zkcli against Apache ZooKeeper itself
+	.ci/apache-client $(SHARED)
 clients: build    ## real client libraries while leaders are killed
 	.ci/clients $(SHARED) bin/zkserver
 differential: build ## random programs against Apache ZooKeeper and this server: make differential SEEDS=700 (SEEDS=endings: expiry)
@@ -64,6 +66,6 @@ guard: build      ## CPU of the hot paths beside the echo server's, with bounds;
 	.ci/guard $(SHARED) bin/zkserver $(PLANTED)
 interop-locks: build ## our locks beside those of Curator, kazoo and go-zookeeper, a minute each; then the other recipes
 	.ci/interop-locks $(SHARED) bin/zkserver
-interop: oracle differential clients harnesses interop-locks
+interop: oracle differential apache-client clients harnesses interop-locks
 ci:
 	.ci/run
