@@ -1,5 +1,5 @@
 // Command run plants every mutation of testdata/mutations in turn and lets those who must find it look for it: the
-// explorer, the simulator, the cores' scenario tests. It prints a table and fails when one survives. Run it at the root
+// explorer, the simulator, the scenario tests of the cores and the machine. It prints a table and fails when one survives. Run it at the root
 // of the module: go run ./server/sim/mutation/run [-only name] [-by explorer] [-into docs/correctness.md]
 package main
 
@@ -177,9 +177,16 @@ func found(v [][][]byte, unit string) result {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// scenarios runs the cores' own tests but for those that draw their schedules at random.
+// scenarios runs the tests of the cores, and of the machine around them, but for those that draw their schedules at random or
+// need a clock.
 func (r *runner) scenarios(ctx context.Context, overlay string) (result, error) {
-	out, err := r.command(ctx, "go", "test", "-overlay", overlay, "-vet", "off", "-skip", "^(TestExplore|TestRandom|TestPartial|TestDeterminism)$", "./zab", "./election")
+	test := func(args ...string) ([]byte, error) {
+		return r.command(ctx, "go", append([]string{"test", "-overlay", overlay, "-vet", "off"}, args...)...)
+	}
+	out, err := test("-skip", "^(TestExplore|TestRandom|TestPartial|TestDeterminism)$", "./zab", "./election")
+	if err == nil {
+		out, err = test("-run", "^(TestScenarios|TestSyncWatch)$", "./server/replica")
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
