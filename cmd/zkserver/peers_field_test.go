@@ -272,7 +272,7 @@ func TestFieldSlowSnapshot(t *testing.T) {
 	for _, p := range []*proc{l, g} {
 		until(t, "the logs no longer reach back", func() bool { return p.number(t, "zk_log_base_zxid") > last })
 	}
-	const slow = 30 * time.Millisecond // 4 MiB: two seconds
+	const slow = 4 * time.Millisecond // 40 MB: two and a half seconds
 	for _, p := range []*proc{l, g} {
 		net.Pace(p.id, f.id, slow)
 	}
