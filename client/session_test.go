@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -428,38 +427,6 @@ func TestXidWrapsToOne(t *testing.T) {
 			}
 			s.reply(r.Xid, 1, 0, &jute.GetDataResponse{})
 			<-got
-		}
-	})
-}
-
-// G14: the good one of several servers is found at once.
-func TestBadServersArePassed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t)
-		f.down["refuses:1"] = true
-		o := f.options()
-		o.LookupHost = func(_ context.Context, host string) ([]string, error) {
-			if host == "unknown" {
-				return nil, &net.DNSError{Err: "no such host", Name: host}
-			}
-			return []string{host}, nil
-		}
-		go func() {
-			_ = f.accept().Close() // the first that answers accepts and closes
-			f.accept().welcome()
-		}()
-		o.NoWait = false
-		began := time.Now()
-		c, err := Dial(t.Context(), "unknown,refuses:1,closes:1,good:1", o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Abandon()
-		if d := time.Since(began); d > time.Second || c.Server() != "good:1" {
-			t.Errorf("connected to %s after %v", c.Server(), d)
-		}
-		if got := strings.Join(f.dialled(), " "); got != "refuses:1 closes:1 good:1" {
-			t.Errorf("dialled %s", got)
 		}
 	})
 }

@@ -430,14 +430,14 @@ func (r *reached) elected() (p placed, live map[int]bool) {
 	return p, live
 }
 
-// most is the largest number of times within one second.
+// most is the largest number of times, of some in order, within one second.
 func most(times []time.Time) (n int) {
-	for i, from := range times {
-		k := slices.IndexFunc(times[i:], func(at time.Time) bool { return at.Sub(from) >= time.Second })
-		if k < 0 {
-			k = len(times) - i
+	from := 0
+	for i, at := range times {
+		for at.Sub(times[from]) >= time.Second {
+			from++
 		}
-		n = max(n, k)
+		n = max(n, i-from+1)
 	}
 	return n
 }

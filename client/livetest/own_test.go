@@ -54,7 +54,7 @@ func startEnsemble(t testing.TB, n int) *ensemble {
 		if err := os.Mkdir(data, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		cfg := fmt.Sprintf("tickTime=200\ninitLimit=50\nsyncLimit=25\nsilenceLimit=5000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nminSessionTimeout=1000\nmaxSessionTimeout=60000\nextendedTypesEnabled=true\n%s",
+		cfg := fmt.Sprintf("tickTime=200\ninitLimit=50\nsyncLimit=25\nsilenceLimit=5000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nminSessionTimeout=1000\nmaxSessionTimeout=60000\nextendedTypesEnabled=true\n%s",
 			data, ports[3*i+2], lines.String())
 		file := filepath.Join(dir, fmt.Sprintf("zoo%d.cfg", i+1))
 		if err := errors.Join(os.WriteFile(file, []byte(cfg), 0o600), os.WriteFile(filepath.Join(data, "myid"), fmt.Append(nil, i+1), 0o600)); err != nil {

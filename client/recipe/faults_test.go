@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,6 +301,7 @@ type frozen struct {
 	factor int32
 	mu     sync.Mutex
 	ice    chan struct{} // nil: nothing is stopped
+	stuck  atomic.Int64  // times that something was stopped
 	conns  map[*frozenConn]struct{}
 }
 
@@ -347,6 +349,7 @@ func (f *frozen) wait(end <-chan struct{}) {
 	ice := f.ice
 	f.mu.Unlock()
 	if ice != nil {
+		f.stuck.Add(1)
 		select {
 		case <-ice:
 		case <-end:

@@ -44,13 +44,25 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// Every recipe: the end of the session ends a Hold, and whoever waits is told at once (G2), both for good.
+// Every recipe: the end of the session ends a Hold, and whoever waits is told at once (G2), both for good: also one whose
+// session ends alone, before the Hold that it waits for does.
 func TestExpiry(t *testing.T) {
 	onBothWires(t, func(e *env) {
 		other := e.dial()
 		for path, acquire := range recipes(Options{}) {
 			c := e.dial()
 			h := e.hold(acquire(e.ctx, c))
+			if path != "/a/b/read" {
+				early := e.dial()
+				ends := background(func() (*Hold, error) { return acquire(e.ctx, early) })
+				e.children(other, path, 2)
+				e.ok(e.s.Expire(early.Session()))
+				if r := <-ends; !errors.Is(r.err, client.ErrSessionExpired) {
+					e.Errorf("%s: the one that waited for another: %v", path, r.err)
+				}
+				e.children(other, path, 1)
+				e.ok(h.Context().Err())
+			}
 			var waits <-chan taken
 			if path != "/a/b/read" {
 				waits = background(func() (*Hold, error) { return acquire(e.ctx, c) })
@@ -207,7 +219,14 @@ func TestGivingUp(t *testing.T) {
 				e.children(admin, path, 1)
 			}
 			e.s.Pause()
-			for range 2 {
+			for i := range 4 {
+				if i == 2 { // the last two while there is no connection
+					states := c.Subscribe()
+					e.await(states, client.Connected)
+					e.s.Cut()
+					e.await(states, client.Suspended)
+					states.Stop()
+				}
 				ctx, cancel = context.WithTimeout(e.ctx, 20*time.Millisecond)
 				if _, err := acquire(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
 					e.Errorf("%s: %v", path, err)
@@ -219,7 +238,10 @@ func TestGivingUp(t *testing.T) {
 				e.Errorf("%s: release: %v", path, err)
 			}
 			cancel()
+			states := c.Subscribe()
 			e.s.Resume()
+			e.await(states, client.Connected)
+			states.Stop()
 			e.ok(h.Release(e.ctx))
 			e.cut(c)
 			e.ok(e.hold(acquire(e.ctx, c)).Release(e.ctx)) // nobody is in the way

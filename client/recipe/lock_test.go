@@ -46,51 +46,6 @@ func TestOthersLocks(t *testing.T) {
 	})
 }
 
-// G7: the end of one wakes one.
-func TestNoHerd(t *testing.T) {
-	onBothWires(t, func(e *env) {
-		holder, c := e.dial(), e.dial()
-		h := e.hold(NewMutex(holder, "/m", Options{}).Lock(e.ctx))
-		const n = 20
-		ctx, cancel := context.WithCancel(e.ctx)
-		defer cancel()
-		all := make(chan taken, n)
-		m := NewMutex(c, "/m", Options{})
-		for range n {
-			go func() {
-				h, err := m.Lock(ctx)
-				all <- taken{h, err}
-			}()
-		}
-		e.children(holder, "/m", n+1)
-		// All have armed their watch: each path that somebody waits for has one.
-		names, _, err := holder.Children(e.ctx, "/m")
-		e.ok(err)
-		for _, p := range line(names)[:n] {
-			for c.CheckWatches(e.ctx, "/m/"+p.name, client.WatchersData) != nil {
-				e.ok(e.ctx.Err())
-			}
-		}
-		events := c.Events()
-		defer events.Stop()
-		e.ok(h.Release(e.ctx))
-		next := e.got(all)
-		e.ok(c.Sync(e.ctx, "/m"))
-		if ev := <-events.C; ev.Type != client.EventDeleted || ev.Path != h.Path() {
-			e.Errorf("event %+v", ev)
-		}
-		if len(events.C) != 0 {
-			e.Errorf("another event: %+v", <-events.C)
-		}
-		cancel()
-		for range n - 1 {
-			<-all
-		}
-		e.ok(next.Release(e.ctx))
-		e.children(holder, "/m", 0)
-	})
-}
-
 func TestReentrant(t *testing.T) {
 	onBothWires(t, func(e *env) {
 		c := e.dial()

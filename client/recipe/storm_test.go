@@ -183,7 +183,8 @@ func (g *gate) open() {
 	g.wait = nil
 }
 
-func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// pass waits while the gate is shut.
+func (g *gate) pass(ctx context.Context) error {
 	g.mu.Lock()
 	wait := g.wait
 	g.mu.Unlock()
@@ -191,8 +192,15 @@ func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
+	}
+	return nil
+}
+
+func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if err := g.pass(ctx); err != nil {
+		return nil, err
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
