@@ -479,12 +479,18 @@ func TestFieldG11HandlersCallTheClient(t *testing.T) {
 func TestFieldG19EndOfContext(t *testing.T) {
 	onBothWires(t, func(e *env) {
 		admin, other := e.dial(), e.dial()
+		_, err := admin.Create(e.ctx, "/sessions", nil, client.Persistent)
+		e.ok(err)
 		ctx, cancel := context.WithCancel(e.ctx)
 		defer cancel()
 		crashed, over := make(chan any, 1), make(chan error, 1)
 		go func() { // ends with ctx
 			over <- Lead(ctx, func(ctx context.Context) (*client.Client, error) {
-				return client.Dial(ctx, e.s.Addr(), client.Options{Wire: e.wire, SessionTimeout: time.Minute})
+				c, err := client.Dial(ctx, e.s.Addr(), client.Options{Wire: e.wire, SessionTimeout: 10 * time.Minute})
+				if err == nil {
+					_, err = c.Create(ctx, "/sessions/s", nil, client.Ephemeral) // whatever else the program has
+				}
+				return c, err
 			}, "/m", Options{}, func(h *Hold) error {
 				go func() { // it crashes
 					defer func() { crashed <- recover() }()
@@ -503,10 +509,11 @@ func TestFieldG19EndOfContext(t *testing.T) {
 		began := time.Now()
 		cancel()
 		h := e.got(next)
+		e.children(admin, "/sessions", 0)
 		d := time.Since(began)
-		e.Logf("the lock is had by the next %v after the end of the context", d)
+		e.Logf("the lock is had by the next, and the session is over, %v after the end of the context", d)
 		if d > withinSecond() {
-			e.Errorf("the lock is had by the next %v after the end of the context", d)
+			e.Errorf("the lock is had by the next, and the session is over, %v after the end of the context", d)
 		}
 		if err := <-over; !errors.Is(err, context.Canceled) {
 			e.Errorf("Lead: %v", err)
