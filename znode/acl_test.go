@@ -1,7 +1,9 @@
 package znode
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -61,24 +63,50 @@ func TestFixACL(t *testing.T) {
 		if want == nil && c.code == OK {
 			want = c.acl
 		}
-		if got, code := new(Options).fixACL(c.acl, c.auth); code != c.code || !slices.Equal(got, want) {
+		if got, code := fixed(new(Options), c.acl, c.auth); code != c.code || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %d", c.name, got, code)
 		}
 	}
 }
 
-// A client chooses both factors of what the scheme auth expands to.
+// fixed is fixACL in a transaction of its own.
+func fixed(o *Options, acl []ACL, auth []AuthID) ([]ACL, Code) {
+	room := maxExpanded
+	return o.fixACL(acl, auth, &room)
+}
+
+// A client chooses all factors of what the scheme auth expands to: identities and their length, entries, operations.
 func TestAuthExpansionIsBounded(t *testing.T) {
-	var auth []AuthID
-	for i := range 1000 {
-		auth = append(auth, AuthID{"digest", string(rune('a'+i%26)) + ":" + string(rune(1000+i))})
+	many := make([]AuthID, 1000)
+	for i := range many {
+		many[i] = AuthID{Scheme: "digest", ID: fmt.Sprintf("user%d:x", i)}
 	}
-	var acl []ACL
-	for i := range int32(1000) {
-		acl = append(acl, ACL{Perms: i, Scheme: "auth"})
+	acl := make([]ACL, 1000)
+	for i := range acl {
+		acl[i] = ACL{Perms: int32(i), Scheme: "auth"}
 	}
-	if got, c := new(Options).fixACL(acl, auth); c != InvalidACL {
-		t.Errorf("%d entries, %d", len(got), c)
+	if got, c := fixed(new(Options), acl, many); c != InvalidACL {
+		t.Errorf("many entries and identities: %d, %d", len(got), c)
+	}
+	long := []AuthID{{Scheme: "digest", ID: strings.Repeat("u", 64<<10) + ":x"}}
+	if got, c := fixed(new(Options), acl, long); c != InvalidACL {
+		t.Errorf("long identities: %d, %d", len(got), c)
+	}
+	multi := func(n int) (txn *Txn, size int) {
+		r := Request{Op: OpMulti, Session: 1, Auth: long, Multi: make([]Request, n)}
+		for i := range r.Multi {
+			r.Multi[i] = Request{Op: OpCreate, Path: fmt.Sprintf("/n%d", i), ACL: acl[31:32], TTL: -1}
+		}
+		p := NewPreparer(NewTree(Options{}))
+		p.Prepare(&Request{Op: OpCreateSession, Session: 1, Timeout: 4000}, 1, 1)
+		txn = p.Prepare(&r, 2, 2)
+		return txn, len(AppendTxn(nil, txn))
+	}
+	if txn, size := multi(100); txn.Err != OK || size < 100*64<<10 {
+		t.Errorf("a multi that has room: %d, %d bytes", txn.Err, size)
+	}
+	if txn, size := multi(200); txn.Err != InvalidACL || txn.FailedAt < 100 || size > 8<<10 {
+		t.Errorf("a multi that has none: %d at %d, %d bytes", txn.Err, txn.FailedAt, size)
 	}
 }
 

@@ -14,9 +14,10 @@ const (
 	idAnyone     = "anyone"
 )
 
-// maxExpanded bounds what the scheme auth may expand a list to: entries of the list times identities of the
-// connection, both of which a client chooses.
-const maxExpanded = 1 << 16
+// maxExpanded bounds, in bytes, what the scheme auth may add to a transaction: a client chooses how many entries its lists
+// have, how many lists a multi has, and how many identities its connection. A transaction without a bound would be logged
+// and then fit through no link (I13).
+const maxExpanded = 8 << 20
 
 // openACL is world:anyone with all permissions, the list of nearly every node. Never changed.
 var openACL = []ACL{{Perms: PermAll, Scheme: schemeWorld, ID: idAnyone}}
@@ -73,8 +74,9 @@ func (o *Options) matchesAny(a *ACL, auth []AuthID) bool {
 	return false
 }
 
-// fixACL checks a list that a client supplied and resolves the scheme auth. The result may be the list itself.
-func (o *Options) fixACL(acl []ACL, auth []AuthID) ([]ACL, Code) {
+// fixACL checks a list that a client supplied and resolves the scheme auth, for which the transaction has room, in bytes. The
+// result may be the list itself.
+func (o *Options) fixACL(acl []ACL, auth []AuthID, room *int) ([]ACL, Code) {
 	if len(acl) == 0 {
 		return nil, InvalidACL
 	}
@@ -92,9 +94,10 @@ func (o *Options) fixACL(acl []ACL, auth []AuthID) ([]ACL, Code) {
 			for _, id := range auth {
 				if o.authenticates(id.Scheme) {
 					fixed = append(fixed, ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.ID})
+					*room -= id.size()
 				}
 			}
-			if len(fixed) == n || len(fixed) > maxExpanded {
+			if len(fixed) == n || *room < 0 {
 				return nil, InvalidACL
 			}
 		case a.IDNull && (a.Scheme == schemeWorld || a.Scheme == schemeIP || o.authenticates(a.Scheme)):

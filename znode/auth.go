@@ -34,6 +34,17 @@ func Authenticate(scheme string, data []byte, remoteIP string, o Options) (ids [
 	return nil, AuthFailed
 }
 
+// size estimates what an identity adds to where it is written, in bytes.
+func (id *AuthID) size() int { return 16 + len(id.Scheme) + len(id.ID) }
+
+// AuthSize estimates what identities add to a request that carries them, in bytes.
+func AuthSize(auth []AuthID) (n int) {
+	for i := range auth {
+		n += auth[i].size()
+	}
+	return n
+}
+
 // WhoAmI gives the scheme and the user's name for each identity: what the client may see of it.
 func WhoAmI(auth []AuthID) []AuthID {
 	out := make([]AuthID, len(auth))

@@ -170,7 +170,7 @@ func (m *model) one(req, r *Request, zxid, now int64) OpResult {
 		}
 		n.Data, n.Version, n.Mzxid, n.Mtime = r.Data, n.Version+1, zxid, now
 	case OpSetACL:
-		acl, c := m.opts.fixACL(r.ACL, req.Auth)
+		acl, c := fixed(&m.opts, r.ACL, req.Auth)
 		switch {
 		case c != OK:
 			return fail(c)
@@ -201,7 +201,7 @@ func (m *model) one(req, r *Request, zxid, now int64) OpResult {
 
 func (m *model) create(req, r *Request, zxid, now int64) OpResult {
 	fail := func(c Code) OpResult { return OpResult{Op: r.Op, Code: c} }
-	acl, c := m.opts.fixACL(r.ACL, req.Auth)
+	acl, c := fixed(&m.opts, r.ACL, req.Auth)
 	if c != OK {
 		return fail(c)
 	}

@@ -4,6 +4,7 @@ package znode
 type Preparer struct {
 	overlay
 	opts *Options
+	room int // what the scheme auth may still add to the present transaction
 }
 
 // NewPreparer starts a leadership over a tree that holds the leader's whole history.
@@ -19,6 +20,7 @@ func NewPreparer(t *Tree) *Preparer {
 // A createSession whose id exists is refused with NodeExists: its server takes the next id.
 func (p *Preparer) Prepare(r *Request, zxid, nowMs int64) *Txn {
 	p.begin()
+	p.room = maxExpanded
 	txn := &Txn{
 		Zxid: zxid, Time: nowMs, Type: r.Op,
 		Session: r.Session, Cxid: r.Cxid, Ticket: r.Ticket, Origin: r.Origin,

@@ -76,7 +76,7 @@ func (p *Preparer) create(req, r *Request, txn *Txn, out *TxnOp) Code {
 	if !wellFormed(r.Path) {
 		return BadArguments
 	}
-	acl, c := p.opts.fixACL(r.ACL, req.Auth)
+	acl, c := p.opts.fixACL(r.ACL, req.Auth, &p.room)
 	if c != OK {
 		return c
 	}
@@ -213,7 +213,7 @@ func (p *Preparer) setACL(req, r *Request, txn *Txn, out *TxnOp) Code {
 	if r.PathNull || !ValidPath(r.Path) {
 		return BadArguments
 	}
-	acl, c := p.opts.fixACL(r.ACL, req.Auth)
+	acl, c := p.opts.fixACL(r.ACL, req.Auth, &p.room)
 	if c != OK {
 		return c
 	}

@@ -66,11 +66,11 @@ func TestFixACLWithProviders(t *testing.T) {
 		{acl: ACL{Perms: 1, Scheme: "sasl", IDNull: true}, code: MarshallingError},
 		{acl: ACL{Perms: 3, Scheme: "auth"}, want: []ACL{{Perms: 3, Scheme: "x509", ID: "CN=a"}, {Perms: 3, Scheme: "sasl", ID: "bob"}}},
 	} {
-		if got, code := o.fixACL([]ACL{c.acl}, auth); code != c.code || !slices.Equal(got, c.want) {
+		if got, code := fixed(&o, []ACL{c.acl}, auth); code != c.code || !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %v, %d", c.acl, got, code)
 		}
 	}
-	if _, code := new(Options).fixACL([]ACL{{Perms: 3, Scheme: "auth"}}, auth); code != InvalidACL {
+	if _, code := fixed(new(Options), []ACL{{Perms: 3, Scheme: "auth"}}, auth); code != InvalidACL {
 		t.Errorf("auth without providers: %d", code)
 	}
 }

@@ -249,37 +249,47 @@ func (c *Conn) Authenticate(scheme string, data []byte) znode.Code {
 	if code != znode.OK {
 		return code
 	}
-	if len(c.Auth()) >= maxIdentities {
+	if !c.AddAuth(ids...) {
 		return znode.AuthFailed
 	}
-	c.AddAuth(ids...)
 	return znode.OK
 }
 
 // schemeEnsemble proves nothing of a client: with it a client makes sure that it has come to the right ensemble.
 const schemeEnsemble = "ensemble"
 
-// maxIdentities bounds what a client can make its connection hold (I13).
-const maxIdentities = 1024
+// What a client can make its connection hold (I13). Every write carries all of it to the leader.
+const (
+	maxIdentities    = 1024
+	maxIdentityBytes = 64 << 10
+)
 
-// AddAuth adds identities that the wire has verified itself.
-func (c *Conn) AddAuth(ids ...znode.AuthID) {
-	old := c.Auth()
-	list := append(make([]znode.AuthID, 0, len(old)+len(ids)), old...)
-next:
-	for _, id := range ids {
-		for _, have := range list {
-			if have == id {
-				continue next
-			}
-		}
-		list = append(list, id)
+// AddAuth adds identities that the wire has verified, or none of them and reports false: there would be too many.
+func (c *Conn) AddAuth(ids ...znode.AuthID) bool {
+	list, ok := JoinAuth(c.Auth(), ids...)
+	if ok {
+		c.auth.Store(&list)
 	}
-	c.auth.Store(&list)
+	return ok
+}
+
+// JoinAuth gives a new list of some identities and those of others that are not among them; false: they are too many, or
+// too long, for one client.
+func JoinAuth(have []znode.AuthID, more ...znode.AuthID) ([]znode.AuthID, bool) {
+	list := append(make([]znode.AuthID, 0, len(have)+len(more)), have...)
+	for _, id := range more {
+		if slices.Contains(list, id) {
+			continue
+		}
+		if list = append(list, id); len(list) > maxIdentities {
+			return nil, false
+		}
+	}
+	return list, znode.AuthSize(list) <= maxIdentityBytes
 }
 
 // Answer queues a reply out of order, at reception: auth, sasl, refused operations, and what a wire says before there
-// is a session. The caller flushes.
+// is a session. The caller settles, so that who does not read is not read from.
 func (c *Conn) Answer(r *Reply) {
 	var t tally
 	now := c.hub.backend.Now()
@@ -397,9 +407,9 @@ func (c *Conn) ReleaseFor(r Reason) {
 		<-c.Done() // whoever ended it hangs up at once
 	}
 	c.mu.Lock()
-	dropped := c.order.Drop()
+	n, bytes := c.order.Drop()
 	c.mu.Unlock()
-	c.hub.stats.outstanding.Add(int64(-dropped))
+	c.hub.stats.waiting(-n, -bytes)
 	c.hub.crowd.thin(c.hub)
 	c.out.mu.Lock()
 	c.out.drop(c.hub.pools)

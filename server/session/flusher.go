@@ -193,7 +193,7 @@ func (w *crowd) add(c *Conn) {
 // thin wakes them when few enough requests are outstanding.
 func (w *crowd) thin(h *Hub) {
 	w.mu.Lock()
-	if len(w.list) > 0 && h.stats.outstanding.Load() <= int64(h.opts.GlobalOutstanding) {
+	if len(w.list) > 0 && !h.full() {
 		for i, c := range w.list {
 			c.wake()
 			w.list[i] = nil

@@ -19,7 +19,7 @@ type Options struct {
 	// Tree are the options of the tree: authentication needs them.
 	Tree znode.Options
 	// GlobalOutstanding is how many requests of all connections together may be unanswered; above it, connections that
-	// have something outstanding are not read from. Default 16384.
+	// have something outstanding are not read from. Default 16384. Nor are they above 32 MiB.
 	GlobalOutstanding int
 	// EnforceSchemes, unless empty, are the schemes of which a connection needs an identity before anything but
 	// authenticating is done for it (enforce.auth.schemes).

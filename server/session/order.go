@@ -39,8 +39,8 @@ func (o *Order) Bytes() int { return o.bytes }
 // Closed reports whether closeSession was pushed. What the client sends after it is never answered.
 func (o *Order) Closed() bool { return o.last }
 
-// Push appends a request that is in flight, or parks a read behind one. It reports false, and takes nothing, for a
-// read on an idle order (which must run, not wait) and for anything behind closeSession.
+// Push appends a request that is in flight, or parks a read behind one; a write with its identities. It reports false, and
+// takes nothing, for a read on an idle order (which must run, not wait) and for anything behind closeSession.
 func (o *Order) Push(it Item) bool {
 	if o.last || o.Idle() && !it.Req.InFlight() {
 		return false
@@ -122,10 +122,10 @@ func (o *Order) Pop() {
 }
 
 // Drop forgets everything: the connection has ended.
-func (o *Order) Drop() (n int) {
-	n = o.Len()
+func (o *Order) Drop() (n, bytes int) {
+	n, bytes = o.Len(), o.bytes
 	*o = Order{last: true}
-	return n
+	return n, bytes
 }
 
 // size is what a request holds on to, for the bound on what a connection may have outstanding.
@@ -148,7 +148,7 @@ func (r *Request) size() int {
 }
 
 func writeSize(w *znode.Request) int {
-	n := 256 + len(w.Path) + len(w.Data)
+	n := 256 + len(w.Path) + len(w.Data) + znode.AuthSize(w.Auth)
 	for i := range w.ACL {
 		n += 40 + len(w.ACL[i].Scheme) + len(w.ACL[i].ID)
 	}

@@ -125,7 +125,7 @@ func TestOrderNothingFollowsClose(t *testing.T) {
 func TestOrderDrop(t *testing.T) {
 	var o Order
 	push(t, &o, write(znode.OpSetData, 1), read(2))
-	if n := o.Drop(); n != 2 || !o.Idle() || o.Bytes() != 0 {
+	if n, bytes := o.Drop(); n != 2 || bytes == 0 || !o.Idle() || o.Bytes() != 0 {
 		t.Fatalf("dropped %d, idle %v, %d bytes", n, o.Idle(), o.Bytes())
 	}
 	if o.Push(write(znode.OpSetData, 3)) {

@@ -13,6 +13,9 @@ const (
 	// A connection with more than this unanswered is not read from.
 	maxOutstanding      = 1024
 	maxOutstandingBytes = 4 << 20
+	// With more than this unanswered by all together, no connection that has something unanswered is read from: what a
+	// server has under way to its leader stays below where their link is cut.
+	maxBytesOfAll = 32 << 20
 )
 
 // Do runs or parks requests in the order given, and submits the writes among them. It waits while too much is
@@ -25,6 +28,12 @@ func (c *Conn) Do(rs []Request) error {
 	if err := c.Run(rs); err != nil {
 		return err
 	}
+	return c.Settle()
+}
+
+// Settle is the end of Do, and of what a front answers at reception: it writes what is queued and waits while too much is
+// outstanding or the client does not read. It returns ErrEnded once nothing more may follow.
+func (c *Conn) Settle() error {
 	c.flush()
 	return c.throttle()
 }
@@ -131,19 +140,21 @@ func (c *Conn) push(rs []Request) (n int, err error) {
 	ticket := c.Ticket()
 	var submit []*znode.Request
 	c.mu.Lock()
+	before := c.order.Bytes()
 	for n < len(rs) && (c.order.Len() < maxOutstanding && c.order.Bytes() < maxOutstandingBytes || c.order.Idle()) {
 		r := &rs[n]
 		if c.order.Idle() && !r.InFlight() {
 			break // what was in flight has completed meanwhile: the rest runs directly
 		}
+		w := r.Write
+		if w != nil && w.Auth == nil { // a front that speaks for several clients names each one's
+			w.Auth = auth
+		}
 		if !c.order.Push(Item{Req: *r, Auth: auth, At: c.heard.Load()}) {
 			break // behind closeSession: neither answered nor done
 		}
-		if w := r.Write; w != nil {
+		if w != nil {
 			w.Op, w.Session, w.Cxid, w.Ticket = r.Op, c.session.Load(), r.Xid, ticket
-			if w.Auth == nil { // a front that speaks for several clients names each one's
-				w.Auth = auth
-			}
 			if submit == nil {
 				submit = make([]*znode.Request, 0, len(rs)-n)
 			}
@@ -151,9 +162,9 @@ func (c *Conn) push(rs []Request) (n int, err error) {
 		}
 		n++
 	}
-	closed := c.order.Closed()
+	closed, grown := c.order.Closed(), c.order.Bytes()-before
 	c.mu.Unlock()
-	c.hub.stats.outstanding.Add(int64(n))
+	c.hub.stats.waiting(n, grown)
 	if len(submit) > 0 {
 		c.flush() // what the reads before the writes gave need not wait for them
 		c.hub.backend.Submit(c, submit)
@@ -193,12 +204,17 @@ func (c *Conn) crowded() bool {
 	if n >= maxOutstanding || bytes >= maxOutstandingBytes {
 		return true
 	}
-	if n > 0 && c.hub.stats.outstanding.Load() > int64(c.hub.opts.GlobalOutstanding) {
+	if n > 0 && c.hub.full() {
 		return true // as Java: only connections that have something outstanding wait for the others
 	}
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	return c.out.crowded()
+}
+
+// full reports whether all connections together have too much outstanding.
+func (h *Hub) full() bool {
+	return h.stats.outstanding.Load() > int64(h.opts.GlobalOutstanding) || h.stats.outstandingBytes.Load() > maxBytesOfAll
 }
 
 // execute runs a read, a ping, a watch operation or a refused body under the tree's lock and fills rep.
@@ -253,6 +269,7 @@ func (c *Conn) execute(t *znode.Tree, r *Request, auth []znode.AuthID, rep *Repl
 // outbox until it is renewed.
 func (c *Conn) complete(t *znode.Tree, seq uint64, a *znode.Applied, s *applier) {
 	c.mu.Lock()
+	before := c.order.Bytes()
 	verdict := c.order.Complete(seq)
 	if verdict == Broken {
 		c.mu.Unlock()
@@ -277,8 +294,9 @@ func (c *Conn) complete(t *znode.Tree, seq uint64, a *znode.Applied, s *applier)
 		c.order.Pop()
 		n++
 	}
+	grown := c.order.Bytes() - before
 	c.mu.Unlock()
-	c.hub.stats.outstanding.Add(int64(-n))
+	c.hub.stats.waiting(-n, grown)
 	c.wake()
 }
 

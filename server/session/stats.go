@@ -9,13 +9,20 @@ import (
 
 // hubStats counts what all connections do. Latencies are in ms.
 type hubStats struct {
-	connections, outstanding atomic.Int64
-	received, sent           atomic.Int64
-	count, total             atomic.Int64
-	minLatency, maxLatency   atomic.Int64 // min is stored plus one: zero is none yet
-	lastSize                 atomic.Int64
-	minSize, maxSize         atomic.Int64 // likewise plus one
-	dropped                  atomic.Int64
+	connections                   atomic.Int64
+	outstanding, outstandingBytes atomic.Int64
+	received, sent                atomic.Int64
+	count, total                  atomic.Int64
+	minLatency, maxLatency        atomic.Int64 // min is stored plus one: zero is none yet
+	lastSize                      atomic.Int64
+	minSize, maxSize              atomic.Int64 // likewise plus one
+	dropped                       atomic.Int64
+}
+
+// waiting counts requests that have become outstanding, or are no longer, and what they hold.
+func (s *hubStats) waiting(requests, bytes int) {
+	s.outstanding.Add(int64(requests))
+	s.outstandingBytes.Add(int64(bytes))
 }
 
 // ConnStats are the numbers of one connection, as cons prints them. Latencies are in ms; LastResponse is on the

@@ -32,7 +32,7 @@ type Options struct {
 	Silence   time.Duration // a link silent for so long holds its server id no more; for twice as long, it is cut [1 s]
 	DialMin   time.Duration // first pause between dials, doubled up to DialMax [50 ms]
 	DialMax   time.Duration // [1 s]
-	QueueSize int           // bytes that may wait on one link; above, it is cut. Also the largest frame [64 MiB]
+	QueueSize int           // bytes that may wait on one link behind the next message; above, it is cut [256 MiB]
 	ChunkSize int           // bytes of one snapshot chunk [256 KiB]
 	Log       zerolog.Logger
 }

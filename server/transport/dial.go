@@ -183,7 +183,7 @@ func (t *Transport) connect(ctx context.Context, p *remote) (*grpc.ClientConn, e
 		}),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connectionWindow),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(t.opts.QueueSize)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime / 2, PermitWithoutStream: true}),
 	)
 	if err != nil {

@@ -20,6 +20,9 @@ import (
 // frameSize is what a frame carries at most, unless one message alone is larger.
 const frameSize = 256 << 10
 
+// maxFrame is the longest frame that is taken: one transaction of the largest jute.maxbuffer, and what is added to it.
+const maxFrame = 512 << 20
+
 // grace is how long a link that is cut may take to flush what was queued before.
 const grace = 250 * time.Millisecond
 
@@ -176,7 +179,8 @@ func (l *link) push(msgs []peer.Message) {
 		l.queue = append(l.queue, item{msg: m, size: n})
 		l.bytes += n
 	}
-	over := l.bytes > l.t.opts.QueueSize
+	// A message of any length passes when its turn comes: what is in the log must go through, or no server could ever get it.
+	over := len(l.queue) > 0 && l.bytes-l.queue[0].size > l.t.opts.QueueSize
 	l.bell()
 	l.mu.Unlock()
 	if over {

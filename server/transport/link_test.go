@@ -108,6 +108,17 @@ func TestBigFrames(t *testing.T) {
 	}
 }
 
+// TestOneMessageIsNeverTooLong: a message longer than all that may wait passes, with what is behind it, or a server that has it
+// in its log could send it to nobody.
+func TestOneMessageIsNeverTooLong(t *testing.T) {
+	n := newLan(t, 1, 2)
+	a, b := n.start(1, func(o *Options) { o.QueueSize = 1 << 20 }), n.start(2)
+	la, lb := a.waitUp(t, 2), b.waitUp(t, 1)
+	a.Send(la, &zab.Append{Epoch: 1, Entries: []zab.Entry{{Zxid: 1, Data: make([]byte, 9<<20)}}})
+	a.Send(la, note(1))
+	b.wait(t, "both", func() bool { return len(b.msgs[lb]) == 2 })
+}
+
 // TestOverflow: a peer that takes nothing costs no more than the queue's size.
 func TestOverflow(t *testing.T) {
 	n := newLan(t, 1, 2)

@@ -99,7 +99,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.QueueSize <= 0 {
-		o.QueueSize = 64 << 20
+		o.QueueSize = 256 << 20
 	}
 	if o.ChunkSize <= 0 {
 		o.ChunkSize = 256 << 10
@@ -176,7 +176,7 @@ func (t *Transport) spawn(f func()) {
 
 func (t *Transport) serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(t.opts.QueueSize),
+		grpc.MaxRecvMsgSize(maxFrame),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.MaxConcurrentStreams(16),
