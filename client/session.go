@@ -435,6 +435,9 @@ func (c *Client) answer(n *connection, in inbound) error {
 	if err := c.settle(cl, in.code); err != nil {
 		bad = err
 	}
+	if c.finalCode != OK { // over meanwhile: the watch that has just come was not there to be told
+		c.loseAllWatches(&Error{Op: "session", Code: c.finalCode, Cause: c.finalErr})
+	}
 	cl.end()
 	return bad
 }
