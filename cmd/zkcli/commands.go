@@ -35,7 +35,7 @@ func commands() []*command {
 	holder := []option{
 		{name: "w", arg: "ms", help: "Wait so long at most, default without end; exit code 123 then"},
 		{name: "id", arg: "text", help: "Who takes part, to people; default host and process"},
-		{name: "grace", arg: "ms", help: "From SIGTERM to SIGKILL when it is lost, default a quarter of -timeout"},
+		{name: "grace", arg: "ms", help: "From SIGTERM to SIGKILL when it is lost, default a quarter of the session's timeout, a third at most"},
 	}
 	return []*command{
 		{
@@ -249,8 +249,9 @@ func commands() []*command {
 
 // heldHelp is what there is to say of elect and lock.
 const heldHelp = `The command has its fencing token in $ZKCLI_TOKEN, a number larger than that of every holder before, and its node in $ZKCLI_NODE.
-It is ended when what it runs under is lost: two thirds of -timeout after the last answer of a server at the latest, before anybody
-else can have it. SIGTERM goes to the command and all that it has started, after the grace SIGKILL; the exit code is 124.
+It is ended when what it runs under is lost: two thirds of the session's timeout (-timeout, or what the server makes of it) after the
+last answer of a server at the latest, before anybody else can have it. SIGTERM goes to the command and all that it has started, after
+the grace SIGKILL; the exit code is 124.
 Else the exit code is the command's own, 128 and the signal's number if a signal has ended it. Signals are passed on.`
 
 func commandNamed(name string) *command {

@@ -49,7 +49,7 @@ type holding struct {
 	path        string
 	argv        []string
 	exe         string
-	wait, grace time.Duration // a wait of 0 has no end
+	wait, grace time.Duration // a wait of 0 has no end; a negative grace is the usual one
 	signals     chan os.Signal
 }
 
@@ -65,8 +65,7 @@ func (s *session) held(ctx context.Context, in *invocation, by func(c *client.Cl
 	if h.wait, err = in.milliseconds("w", 0); err != nil {
 		return err
 	}
-	// After its deadline, two thirds of the session's timeout, a third is left until anybody else can hold.
-	if h.grace, err = in.milliseconds("grace", s.o.timeout/4); err != nil {
+	if h.grace, err = in.milliseconds("grace", -1); err != nil {
 		return err
 	}
 	if err := checkPath(h.path); err != nil {
@@ -95,6 +94,10 @@ func (s *session) held(ctx context.Context, in *invocation, by func(c *client.Cl
 	if len(h.argv) == 0 {
 		return h.list(ctx)
 	}
+	if _, most := h.graces(); h.grace > most {
+		return usagef("-grace %s: at most a third of the session's timeout, which the server has set to %s, is left from the loss until somebody else can hold",
+			h.grace, h.c.Session().Timeout)
+	}
 	host, _ := os.Hostname() // empty if it cannot be told
 	id := cmp.Or(in.opts["id"], fmt.Sprintf("%s pid %d", host, os.Getpid()))
 	hold, err := h.take(ctx, by(h.c, h.path, recipe.Options{ID: id}))
@@ -109,6 +112,18 @@ func (s *session) held(ctx context.Context, in *invocation, by func(c *client.Cl
 		err = &shownError{statusError{code, "the command ended with " + strconv.Itoa(code)}}
 	}
 	return err
+}
+
+// graces are how long the command has from SIGTERM to SIGKILL, and how long it may have. The session's timeout is the
+// server's word, and another server may give another. At two thirds of it what is held is lost: a third is left until
+// anybody else can hold.
+func (h *holding) graces() (grace, most time.Duration) {
+	timeout := h.c.Session().Timeout
+	grace, most = h.grace, timeout/3
+	if grace < 0 {
+		grace = timeout / 4
+	}
+	return min(grace, most), most
 }
 
 // milliseconds is the value of an option.
@@ -192,7 +207,7 @@ func (h *holding) release(hold *recipe.Hold) error {
 	defer cancel()
 	err := hold.Release(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		h.s.p.note("%s is given up when the session ends, at the latest after %s: no server answers", h.path, h.s.o.timeout)
+		h.s.p.note("%s is given up when the session ends, which a server has to see: no server answers. Its timeout is %s", h.path, h.c.Session().Timeout)
 		return nil
 	}
 	return err
@@ -232,10 +247,11 @@ func (h *holding) run(hold *recipe.Hold) (code int, err error) {
 			ch.signal(sig)
 		case <-lost:
 			lost, why = nil, context.Cause(hold.Context())
-			h.s.p.note("%s is lost (%v): the command gets SIGTERM, and SIGKILL after %s", h.path, why, h.grace)
+			grace, _ := h.graces()
+			h.s.p.note("%s is lost (%v): the command gets SIGTERM, and SIGKILL after %s", h.path, why, grace)
 			ch.signal(syscall.SIGTERM)
 			ch.signal(syscall.SIGCONT)
-			t := time.NewTimer(h.grace)
+			t := time.NewTimer(grace)
 			defer t.Stop()
 			over = t.C
 		case <-over:

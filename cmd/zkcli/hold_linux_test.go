@@ -219,6 +219,31 @@ func TestHoldOfDeadServer(t *testing.T) {
 	}
 }
 
+// TestHoldGrace: the server has the last word on the session's timeout, and the grace goes by that.
+func TestHoldGrace(t *testing.T) {
+	t.Parallel()
+	server, stop := startServer(t, "tickTime=600", "minSessionTimeout=1200", "maxSessionTimeout=6000")
+	t.Cleanup(func() { _ = stop() })
+	ctx, c := dial(t, server)
+	for grace, want := range map[string]string{"": "SIGKILL after 1.5s\n", "2000": "SIGKILL after 2s\n", "0": "SIGKILL after 0s\n"} {
+		args := []string{"-server", server, "-timeout", "30000", "lock"}
+		if grace != "" {
+			args = append(args, "-grace", grace)
+		}
+		p := startProcess(t, append(args, "/grace", "--", "sh", "-c", "echo $ZKCLI_NODE; exec sleep 1000")...)
+		if err := c.Delete(ctx, p.line(), client.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if _, code := p.exit(); code != exitLost || !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("grace %q: exit code %d, it says %q", grace, code, p.stderr.String())
+		}
+	}
+	p := startProcess(t, "-server", server, "-timeout", "30000", "elect", "-grace", "2001", "/grace", "--", "echo", "ran")
+	if rest, code := p.exit(); rest != "" || code != exitUsage || !strings.Contains(p.stderr.String(), "-grace 2.001s: at most a third of the session's timeout, which the server has set to 6s") {
+		t.Errorf("%q, exit code %d, it says %q", rest, code, p.stderr.String())
+	}
+}
+
 // TestHoldSignals: what zkcli is sent, the command gets.
 func TestHoldSignals(t *testing.T) {
 	t.Parallel()

@@ -91,6 +91,8 @@ func setQuota(ctx context.Context, s *session, in *invocation) error {
 		return usagef("Missing required option: [-n num soft quota, -b bytes soft quota, -N num hard quota, -B bytes hard quota]")
 	case strings.HasPrefix(path, quotaRoot):
 		return mild{usagef("cannot set a quota under the path: %s", quotaRoot)}
+	case endsApache(path):
+		return usagef("cannot set a quota of %s: its nodes would end Apache ZooKeeper, which then does not start again", path)
 	}
 	bits, low, what := 64, int64(0), "the bytes quota must be greater than or equal to zero"
 	if strings.EqualFold(name, "n") {
@@ -126,6 +128,12 @@ func setQuota(ctx context.Context, s *session, in *invocation) error {
 		s.p.line("[Warning]: the bytes quota you create is less than the existing bytes:%d", used.get(bytesField))
 	}
 	return nil
+}
+
+// endsApache reports whether an Apache server would take the nodes of a path's quota for one of the root, now or when it
+// reads its snapshot; it ends then. Deeper down it takes names like theirs for quotas, and refuses writes.
+func endsApache(path string) bool {
+	return path == "/" || strings.Contains(path, "/"+limitsNode) || strings.Contains(path, "/"+statsNode)
 }
 
 // changeQuota sets one limit of a path, and gives all of them and what is used.

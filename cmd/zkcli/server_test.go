@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,9 @@ import (
 	"github.com/zkserver/zkserver/server/config"
 )
 
-// startServer runs a server of one in this process, in memory: its address, and what stops it.
-func startServer(t *testing.T) (addr string, stop func() error) {
+// startServer runs a server of one in this process, in memory: its address, and what stops it. Lines are added to its
+// configuration.
+func startServer(t *testing.T, lines ...string) (addr string, stop func() error) {
 	t.Helper()
 	port, dir := testport.Reserve(t, 1)[0], t.TempDir()
 	addr = fmt.Sprintf("127.0.0.1:%d", port)
@@ -30,6 +32,7 @@ func startServer(t *testing.T) (addr string, stop func() error) {
 	text := fmt.Sprintf("dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nextendedTypesEnabled=true\n"+
 		"enforceQuota=true\nauthProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"+
 		"authProvider.2=org.apache.zookeeper.server.auth.X509AuthenticationProvider\nDigestAuthenticationProvider.superDigest=super:%s\n", filepath.Join(dir, "data"), port, base64.StdEncoding.EncodeToString(hash[:]))
+	text += strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
