@@ -96,7 +96,7 @@ func (q *Queue) sign(ctx context.Context, name string) (czxid int64, err error) 
 // signed looks for the own claim: its czxid, or 0 when it is not there and will not come.
 func (q *Queue) signed(ctx context.Context, name string, id []byte) (czxid int64, err error) {
 	err = do(ctx, q.c, func() error {
-		if err := q.c.Sync(ctx, q.claim(name)); err != nil {
+		if err := overtake(ctx, q.c); err != nil {
 			return err
 		}
 		data, st, err := q.c.Get(ctx, q.claim(name))

@@ -67,15 +67,13 @@ func (p *protected) create(ctx context.Context) (name string, st client.Stat, er
 	}
 }
 
-// find looks for the node. A create that was sent through an earlier connection is refused once the session has another
-// one, and a sync on that one is behind everything that came before: what is not seen then will never be there.
+// find looks for the node: what is not seen then will never be there.
 func (p *protected) find(ctx context.Context) (name string, st client.Stat, found bool, err error) {
 	err = do(ctx, p.c, func() error {
-		dir := parent(p.dir + p.name)
-		if err := p.c.Sync(ctx, dir); err != nil {
+		if err := overtake(ctx, p.c); err != nil {
 			return err
 		}
-		names, _, err := p.c.Children(ctx, dir)
+		names, _, err := p.c.Children(ctx, parent(p.dir+p.name))
 		if errors.Is(err, client.ErrNoNode) {
 			return nil
 		}
@@ -113,12 +111,16 @@ func remove(ctx context.Context, c *client.Client, path string) error {
 }
 
 // removeOwn is remove for a node whose name others use as well: it deletes the one that this session has made (its czxid
-// tells it, 0: any of this session's), and looks before every attempt.
+// tells it, 0: any of this session's, which may still be under way), and looks before every attempt.
 func removeOwn(ctx context.Context, c *client.Client, path string, czxid int64) error {
+	unsure := czxid == 0
 	err := do(ctx, c, func() error {
-		if err := c.Sync(ctx, path); err != nil {
-			return err
+		if unsure {
+			if err := overtake(ctx, c); err != nil {
+				return err
+			}
 		}
+		unsure = true
 		st, there, err := c.Exists(ctx, path)
 		if err != nil || !there || st.EphemeralOwner != c.Session().ID || czxid != 0 && st.Czxid != czxid {
 			return err

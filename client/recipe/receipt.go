@@ -119,13 +119,12 @@ func (rs *receipts) prepare(ctx context.Context, r *receipt) error {
 	return nil
 }
 
-// look reports whether a multi whose fate is unknown has been executed. One that was sent through an earlier connection
-// is refused once the session has another one, and a sync on that one is behind everything that came before.
+// look reports whether a multi whose fate is unknown has been executed. If not, it never will be.
 func (rs *receipts) look(ctx context.Context, r *receipt) (st client.Stat, done bool, err error) {
 	r.unsure = true
 	var there bool
 	err = do(ctx, rs.c, func() error {
-		if err := rs.c.Sync(ctx, r.path); err != nil {
+		if err := overtake(ctx, rs.c); err != nil {
 			return err
 		}
 		st, there, err = rs.c.Exists(ctx, r.path)

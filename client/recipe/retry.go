@@ -32,6 +32,14 @@ func unsure(err error) bool {
 	return client.MaybeApplied(err)
 }
 
+// overtake makes sure that nothing which this session has sent before is executed later: whatever was to be has been. An
+// empty multi does that. Requests of an earlier connection are refused once the session has another one; but a leader
+// elected after the move may not know of it, unless a write through the new connection tells. So a sync would not do.
+func overtake(ctx context.Context, c *client.Client) error {
+	_, err := c.Multi(ctx)
+	return err
+}
+
 // attempts counts, for the pause between two of them.
 type attempts struct{ n int }
 
