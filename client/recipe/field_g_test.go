@@ -494,8 +494,7 @@ func TestFieldG19EndOfContext(t *testing.T) {
 			}, "/m", Options{}, func(h *Hold) error {
 				go func() { // it crashes
 					defer func() { crashed <- recover() }()
-					var work map[string]int
-					work["x"]++
+					panic("a fault of the program")
 				}()
 				<-h.Context().Done()
 				return nil
