@@ -26,7 +26,8 @@
 // While no server answers, the client cannot know. So there is a deadline: two thirds of the session's timeout,
 // counted from the sending of the last request that was answered. Past it the state is Lost: whoever holds a lock or a
 // leadership by this session must have stopped (HoldContext, HoldUntil), for the server may give it to another from
-// one third of a timeout later. From Lost the session may still come back, as Connected. Options.GiveUpAfter ends it
+// one third of a timeout later (Apache ZooKeeper sooner, unless the timeout is more than 3 x syncLimit x tickTime: see
+// package recipe). From Lost the session may still come back, as Connected. Options.GiveUpAfter ends it
 // without a server's word.
 //
 // # The chroot

@@ -9,6 +9,11 @@
 // monotonic clock; a server gives the node away after a whole timeout at the earliest. What is done under the Hold has to
 // end when the context does.
 //
+// That is so with zkserver, whose servers do not answer what their leader may count as silence. A server of Apache
+// ZooKeeper that is cut off from its leader answers on for syncLimit ticks, while the leader counts the session's timeout
+// from before: there it holds for timeouts of more than 3 x syncLimit x tickTime (30 s with 5 ticks of 2 s). With a
+// shorter one two contexts may be live at a time; then only the Token and a Fence tell who is the later one.
+//
 // A clock cannot bound what has left the process already: a packet that is late, a process that was stopped between a
 // look at the context and a write. So a Hold also has a Token, a number larger than that of every earlier Hold of the
 // same election or lock. Whatever is written to should refuse a token smaller than the largest it has seen. For data that
