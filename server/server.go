@@ -148,9 +148,9 @@ func (s *Server) transportOptions(l net.Listener, t config.Timing) transport.Opt
 }
 
 // linkEnsemble is the ensemble id that links are checked by: none while there is no transaction, because such a
-// directory is let in as a blank whatever its id (interleavings 10b).
+// directory is let in as a blank whatever its id (interleavings 10b). Asked for each frame that comes and goes.
 func (s *Server) linkEnsemble() zab.ID {
-	if s.replica.Status().Zab.Last == 0 {
+	if s.replica.Last() == 0 {
 		return 0
 	}
 	return s.replica.Ensemble()

@@ -288,7 +288,7 @@ func (c *Core) onSnapshotSent(in SnapshotSent) {
 		return
 	}
 	x := c.learner(in.Link.Peer)
-	if x == nil || x.link != in.Link || x.state != sendingSnapshot {
+	if x == nil || x.link != in.Link || x.state != sendingSnapshot && (x.state != awaitSnapshot || !in.Failed) {
 		return
 	}
 	if in.Failed {

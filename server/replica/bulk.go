@@ -14,13 +14,18 @@ type bulk struct {
 	r     *Replica
 	reads *queue[zab.ReadRange]
 
-	mu      sync.Mutex
-	readers map[zab.Link]*store.SnapshotReader // ready, not yet streamed
-	wg      sync.WaitGroup
+	mu    sync.Mutex
+	wants map[zab.Link]*want
+	wg    sync.WaitGroup
+}
+
+// want is a snapshot that the core has asked for and neither streamed nor given up.
+type want struct {
+	reader *store.SnapshotReader // once it is ready
 }
 
 func (b *bulk) init(r *Replica) {
-	b.r, b.reads, b.readers = r, newQueue[zab.ReadRange](), map[zab.Link]*store.SnapshotReader{}
+	b.r, b.reads, b.wants = r, newQueue[zab.ReadRange](), map[zab.Link]*want{}
 }
 
 // run answers the core's reads of the log.
@@ -46,45 +51,67 @@ func (b *bulk) run() {
 func (b *bulk) event(ev zab.Event) {
 	switch ev := ev.(type) {
 	case zab.NeedSnapshot:
-		b.wg.Go(func() { b.prepare(ev) }) // ends when the state has reached Min, or after snapshotPatient
+		w := new(want)
+		b.close(b.replace(ev.Link, w))
+		b.wg.Go(func() { b.prepare(ev, w) }) // ends when the state has reached Min, or after snapshotPatient
 	case zab.StreamSnapshot:
 		b.stream(ev.Link)
 	case zab.CancelSnapshot:
-		b.cancel(ev.Link)
+		b.close(b.replace(ev.Link, nil))
 	}
 }
 
-// prepare opens a snapshot for a learner once the stored state is new enough.
-func (b *bulk) prepare(ev zab.NeedSnapshot) {
-	failed := Core{zab.SnapshotSent{Link: ev.Link, Failed: true}}
+// prepare opens a snapshot for a learner once the stored state is new enough. When it is not wanted any more by then, it
+// says nothing: nobody would close it.
+func (b *bulk) prepare(ev zab.NeedSnapshot, w *want) {
+	rd := b.open(ev)
+	b.mu.Lock()
+	wanted := b.wants[ev.Link] == w
+	if wanted {
+		w.reader = rd
+	}
+	b.mu.Unlock()
+	switch {
+	case !wanted:
+		b.close(rd)
+	case rd == nil:
+		b.r.inbox.push(Core{zab.SnapshotSent{Link: ev.Link, Failed: true}})
+	default:
+		b.r.inbox.push(Core{zab.SnapshotReady{Link: ev.Link, Zxid: rd.Zxid()}})
+	}
+}
+
+// open gives nil when there will be no snapshot.
+func (b *bulk) open(ev zab.NeedSnapshot) *store.SnapshotReader {
 	if min := ev.Min; min > b.r.store.DurableApplied() && !b.r.state.waitWritten(min) {
-		b.r.inbox.push(failed)
-		return
+		return nil
 	}
 	rd, err := b.r.store.SnapshotReader()
 	if err != nil {
 		b.r.log.Warn().Err(err).Uint64("peer", uint64(ev.Link.Peer)).Msg("no snapshot for a learner")
-		b.r.inbox.push(failed)
-		return
+		return nil
 	}
-	b.mu.Lock()
-	old := b.readers[ev.Link]
-	b.readers[ev.Link] = rd
-	b.mu.Unlock()
-	b.close(old)
-	b.r.inbox.push(Core{zab.SnapshotReady{Link: ev.Link, Zxid: rd.Zxid()}})
-}
-
-func (b *bulk) take(l zab.Link) *store.SnapshotReader {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	rd := b.readers[l]
-	delete(b.readers, l)
 	return rd
 }
 
+// replace takes out what was wanted for a link, and gives its reader if there is one.
+func (b *bulk) replace(l zab.Link, w *want) *store.SnapshotReader {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.wants[l]
+	if w == nil {
+		delete(b.wants, l)
+	} else {
+		b.wants[l] = w
+	}
+	if old == nil {
+		return nil
+	}
+	return old.reader
+}
+
 func (b *bulk) stream(l zab.Link) {
-	rd := b.take(l)
+	rd := b.replace(l, nil)
 	if rd == nil {
 		b.r.inbox.push(Core{zab.SnapshotSent{Link: l, Failed: true}})
 		return
@@ -103,8 +130,6 @@ func (b *bulk) drop(dir string) {
 	b.wg.Go(func() { b.r.store.DropSnapshot(dir) }) // ends when the files are removed
 }
 
-func (b *bulk) cancel(l zab.Link) { b.close(b.take(l)) }
-
 func (b *bulk) close(rd *store.SnapshotReader) {
 	if rd == nil {
 		return
@@ -118,11 +143,11 @@ func (b *bulk) close(rd *store.SnapshotReader) {
 func (b *bulk) wait() {
 	b.wg.Wait()
 	b.mu.Lock()
-	readers := b.readers
-	b.readers = map[zab.Link]*store.SnapshotReader{}
+	wants := b.wants
+	b.wants = map[zab.Link]*want{}
 	b.mu.Unlock()
-	for _, rd := range readers {
-		b.close(rd)
+	for _, w := range wants {
+		b.close(w.reader)
 	}
 }
 

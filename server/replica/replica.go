@@ -158,6 +158,9 @@ func (r *Replica) Process() zab.ID { return r.process }
 // Ensemble is the ensemble's id; zero while it is not known.
 func (r *Replica) Ensemble() zab.ID { return zab.ID(r.ensemble.Load()) }
 
+// Last is the end of the log as of the loop's last round. It waits for nothing: not for the tree, nor for the disk.
+func (r *Replica) Last() zab.Zxid { return r.status.Load().Zab.Last }
+
 // Run drives the replica until ctx ends, Leave has finished, or something fatal happens; only the last is an error.
 // It closes the store, except after a fatal error.
 func (r *Replica) Run(ctx context.Context) error {
