@@ -16,6 +16,10 @@ type learner struct {
 	touches  []peer.Touch
 }
 
+// forwardWindow is how many bytes of requests are under way to the leader, and unanswered, before more is sent (I13): as
+// many as all clients may have outstanding, and identities with each, would be too much for the link.
+const forwardWindow = 8 << 20
+
 // forwardAll sends to the leader what waits here.
 func (m *Machine) forwardAll() {
 	l, up := m.links[m.leader]
@@ -29,9 +33,9 @@ func (m *Machine) forwardAll() {
 			Origin: peerOrigin(m.origin(in.Conn, in.Seq)),
 		}})
 	})
-	m.takeParked(func() bool { return true }, func(r *znode.Request) {
-		m.waiting.push(waiting{req: r})
+	m.takeParked(func() bool { return m.waiting.bytes < forwardWindow }, func(r *znode.Request) {
 		if r.Op == znode.OpSync {
+			m.waiting.push(waiting{req: r})
 			m.stepCore(zab.SyncRead{ID: r.Origin.Seq})
 			return
 		}
@@ -40,6 +44,7 @@ func (m *Machine) forwardAll() {
 		}
 		at := len(m.arena)
 		m.arena = znode.AppendRequest(m.arena, r)
+		m.waiting.push(waiting{req: r, size: len(m.arena) - at})
 		m.eff.Send = append(m.eff.Send, Outbound{l, &peer.Forward{
 			Origin:  peerOrigin(r.Origin),
 			Ticket:  peerTicket(r.Ticket),

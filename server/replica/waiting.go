@@ -9,6 +9,7 @@ import (
 type waiting struct {
 	req   *znode.Request
 	zxid  zab.Zxid // the leader's own: the transaction that it became
+	size  int      // bytes that were sent to the leader
 	fated bool     // a leader that handed over has committed it: it will be delivered
 	gone  bool     // its connection is closed; it keeps its place, by which a hand-over is understood
 	done  bool
@@ -18,6 +19,7 @@ type waiting struct {
 type waitList struct {
 	items []waiting
 	head  int
+	bytes int // sent to the leader and not done
 }
 
 func (w *waitList) len() int { return len(w.items) - w.head }
@@ -29,6 +31,7 @@ func (w *waitList) push(x waiting) {
 		w.items, w.head = w.items[:n], 0
 	}
 	w.items = append(w.items, x)
+	w.bytes += x.size
 }
 
 // find returns the request with that origin seq, or nil. It looks at the front first.
@@ -45,6 +48,7 @@ func (w *waitList) find(seq uint64) *waiting {
 func (w *waitList) done(seq uint64) {
 	if x := w.find(seq); x != nil {
 		x.done = true
+		w.bytes -= x.size
 		w.trim()
 	}
 }
@@ -92,7 +96,12 @@ func (w *waitList) split(last uint64) (upTo []waiting, behind []*znode.Request) 
 	return upTo, behind
 }
 
-func (w *waitList) reset(items []waiting) { w.items, w.head = items, 0 }
+func (w *waitList) reset(items []waiting) {
+	*w = waitList{items: items}
+	for i := range items {
+		w.bytes += items[i].size
+	}
+}
 
 // held is what a connection has sent behind a sync that is under way. It is sent on when the sync's index is known: so
 // the sync completes before any of it, and the reads between see none of it.

@@ -3,6 +3,8 @@ package replica
 import (
 	"testing"
 
+	"github.com/zkserver/zkserver/server/peer"
+	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
 
@@ -31,5 +33,36 @@ func TestSyncsOutliveAHandOver(t *testing.T) {
 	}
 	if all := m.waiting.all(); len(all) != 1 || all[0].req.Origin.Seq != 4 {
 		t.Errorf("waits to be delivered: %+v, want 4", all)
+	}
+}
+
+// What is under way to the leader is bounded in bytes; the rest waits here, in order, until there is room.
+func TestForwardWindow(t *testing.T) {
+	link := zab.Link{Peer: 2, Incarnation: 1}
+	m := &Machine{
+		leader: 2, links: map[zab.ServerID]zab.Link{2: link}, conns: map[uint32]*conn{1: {}},
+		syncing: map[uint32]*held{}, attaches: map[uint64]*attach{},
+	}
+	m.learner.declared = link
+	const requests, size = 40, 1 << 20
+	for i := range uint64(requests) {
+		m.parked = append(m.parked, &znode.Request{Op: znode.OpSetData, Data: make([]byte, size), Origin: znode.Origin{Conn: 1, Seq: i}})
+	}
+	sent := 0
+	for answered := range uint64(requests) {
+		m.forwardAll()
+		for ; len(m.eff.Send) > 0; m.eff.Send = m.eff.Send[1:] {
+			if f := m.eff.Send[0].Msg.(*peer.Forward); f.Origin.Seq != uint64(sent) {
+				t.Fatalf("%d is sent, want %d", f.Origin.Seq, sent)
+			}
+			sent++
+		}
+		if under := uint64(sent) - answered; under > forwardWindow/size || under < min(forwardWindow/size, requests-answered) {
+			t.Fatalf("%d requests of a MiB are under way after %d answers", under, answered)
+		}
+		m.waiting.done(answered)
+	}
+	if m.waiting.bytes != 0 || len(m.parked) > 0 {
+		t.Errorf("%d bytes and %d requests are left", m.waiting.bytes, len(m.parked))
 	}
 }
