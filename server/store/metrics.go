@@ -31,16 +31,16 @@ type Metrics struct {
 type counters struct {
 	syncs, syncNanos, syncMax     atomic.Uint64
 	slowSyncs                     atomic.Uint64
-	syncSince                     atomic.Int64 // UnixNano of the sync under way, or zero
+	syncSince                     atomic.Pointer[time.Time] // of the sync under way, or nil
 	logBytes, entries, entryBytes atomic.Uint64
 	stateBatches, stateBytes      atomic.Uint64
 	flushes, stalls, diskLow      atomic.Uint64
 }
 
-func (c *counters) syncBegin(now time.Time) { c.syncSince.Store(now.UnixNano()) }
+func (c *counters) syncBegin(now time.Time) { c.syncSince.Store(&now) }
 
 func (c *counters) syncEnd(took time.Duration) {
-	c.syncSince.Store(0)
+	c.syncSince.Store(nil)
 	c.syncs.Add(1)
 	c.syncNanos.Add(uint64(max(took, 0)))
 	if n := uint64(max(took, 0)); n > c.syncMax.Load() { // one writer
@@ -48,9 +48,10 @@ func (c *counters) syncEnd(took time.Duration) {
 	}
 }
 
+// syncing goes by monotonic time: a step of the wall clock is neither a disk that hangs nor the end of one.
 func (c *counters) syncing(now time.Time) time.Duration {
-	if t := c.syncSince.Load(); t != 0 {
-		return max(0, time.Duration(now.UnixNano()-t))
+	if t := c.syncSince.Load(); t != nil {
+		return max(0, now.Sub(*t))
 	}
 	return 0
 }
