@@ -213,6 +213,8 @@ func (z *zkConn) atReception(k kind, xid int32, op znode.Op, frame []byte) sessi
 		<-z.sess.Done()
 		return reason
 	}
-	z.sess.Flush()
+	if z.sess.Settle() != nil {
+		return z.drained()
+	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // Bounds of an outbox, in bytes.
@@ -59,12 +60,15 @@ type late struct {
 	events int // bytes of them that are events
 }
 
-// lateItem is a reply that is encoded when its turn comes, or the frame of an event.
+// lateItem is a reply that is encoded when its turn comes, or the frames of events.
 type lateItem struct {
 	rep   Reply
 	frame []byte
-	size  int
+	size  int // of what it refers to
 }
+
+// lateSize is what an item takes by itself.
+const lateSize = int(unsafe.Sizeof(lateItem{}))
 
 // crowded reports whether the client owes it to us to read first.
 func (o *outbox) crowded() bool { return o.late != nil || o.pending() > SoftOutbox }
@@ -123,11 +127,18 @@ func (o *outbox) delay(it lateItem) {
 	if o.late == nil {
 		o.late = new(late)
 	}
-	o.late.items = append(o.late.items, it)
-	o.late.bytes += it.size
+	l := o.late
+	l.bytes += it.size
 	if it.frame != nil {
-		o.late.events += it.size
+		l.events += it.size
+		if last := len(l.items) - 1; last >= 0 && l.items[last].frame != nil && l.items[last].size < lateBatch {
+			l.items[last].frame = append(l.items[last].frame, it.frame...)
+			l.items[last].size += it.size
+			return
+		}
 	}
+	l.items = append(l.items, it)
+	l.bytes += lateSize
 }
 
 // next makes head the bytes to write next; false when there are none. Under mu.
@@ -156,7 +167,7 @@ func (c *Conn) encodeLate() *buffer {
 		} else {
 			b.b = c.wire.AppendReply(b.b, &it.rep)
 		}
-		l.bytes -= it.size
+		l.bytes -= it.size + lateSize
 		*it = lateItem{}
 		n++
 	}

@@ -276,6 +276,9 @@ func (c *Conn) catchUp(t *znode.Tree, list watch.List, path string, rel int64) {
 	c.out.mu.Lock()
 	switch {
 	case c.out.ended:
+	case c.out.overEvents(): // a setWatches that was parked: one that was not waits for its client
+		c.out.drop(c.hub.pools)
+		c.Close(ReasonSlow)
 	case c.out.crowded():
 		frame := c.wire.AppendEvent(nil, -1, ev, path)
 		c.out.delay(lateItem{frame: frame, size: len(frame)})

@@ -162,8 +162,11 @@ func multiRead(r *session.Request, m *zkv1.MultiReadRequest) {
 	}
 }
 
-// tooLarge reports whether some command of a message exceeds the limit of one, in bytes.
+// tooLarge reports whether a message has too many parts, or some command of it exceeds the limit of one, in bytes.
 func tooLarge(m *sized, limit int) bool {
+	if m.crowded {
+		return true
+	}
 	if m.size <= limit {
 		return false
 	}

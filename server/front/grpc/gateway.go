@@ -23,6 +23,8 @@ var errFate = status.Error(codes.Unknown, "the connection to the leader was lost
 type gateway struct {
 	opts *Options
 	in   chan *unaryWrite
+	// xid is of the last write, of whichever session: an answer of one that was lost may still be on its way (I7).
+	xid int32
 
 	mu      sync.Mutex
 	waiting map[int32]*unaryWrite // by xid
@@ -94,15 +96,14 @@ func (g *gateway) serve(ctx context.Context, first *unaryWrite) {
 	defer alive.Stop()
 	run := []*unaryWrite{first}
 	var reqs []session.Request
-	xid := int32(0)
 	for {
 		reqs = reqs[:0]
 		for _, w := range run {
-			xid++
-			w.req.Xid = xid
+			g.xid++
+			w.req.Xid = g.xid
 			reqs = append(reqs, w.req)
 			g.mu.Lock()
-			g.waiting[xid] = w
+			g.waiting[g.xid] = w
 			g.mu.Unlock()
 		}
 		if conn.Heard(ctx) != nil || conn.Do(reqs) != nil {
@@ -130,7 +131,7 @@ func (g *gateway) serve(ctx context.Context, first *unaryWrite) {
 	}
 }
 
-// answer ends a write. It is the inbox's, so one goroutine at a time calls it.
+// answer ends a write. It is the inbox's: one goroutine at a time calls it, but that of a lost session may be late.
 func (g *gateway) answer(r *zkv1.Reply) {
 	g.mu.Lock()
 	w := g.waiting[r.GetCxid()]

@@ -60,6 +60,7 @@ func New(o Options) (*Server, error) {
 		grpc.MaxRecvMsgSize(o.MaxBuffer+messageRoom),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxConcurrentStreams(uint32(o.MaxStreams)),
+		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connectionWindow),
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.WaitForHandlers(true),

@@ -129,7 +129,7 @@ func (t *stream) connect(ctx context.Context) session.Reason {
 	if err != nil {
 		return session.ReasonClient
 	}
-	if len(m.GetCommands()) == 0 || tooLarge(&m, t.s.opts.MaxBuffer) {
+	if tooLarge(&m, t.s.opts.MaxBuffer) || len(m.GetCommands()) == 0 {
 		return session.ReasonMalformed
 	}
 	c := m.GetCommands()[0].GetConnect()
@@ -188,7 +188,7 @@ func (t *stream) run(ctx context.Context, m *sized) session.Reason {
 		if r := t.do(ctx); r != "" {
 			return r
 		}
-		if r := t.auth(c.GetCxid(), a); r != "" {
+		if r := t.auth(ctx, c.GetCxid(), a); r != "" {
 			return r
 		}
 	}
@@ -200,6 +200,11 @@ func (t *stream) do(ctx context.Context) session.Reason {
 	err := t.sess.Do(t.reqs)
 	clear(t.reqs)
 	t.reqs = t.reqs[:0]
+	return t.after(ctx, err)
+}
+
+// after is what follows a Do or a Settle.
+func (t *stream) after(ctx context.Context, err error) session.Reason {
 	if err == nil {
 		return ""
 	}
@@ -211,13 +216,12 @@ func (t *stream) do(ctx context.Context) session.Reason {
 }
 
 // auth is executed at reception.
-func (t *stream) auth(cxid int32, a *zkv1.AuthRequest) session.Reason {
+func (t *stream) auth(ctx context.Context, cxid int32, a *zkv1.AuthRequest) session.Reason {
 	t.sess.Received(1)
 	rep := &session.Reply{Op: znode.OpAuth, Xid: cxid, Err: t.sess.Authenticate(a.GetScheme(), a.GetAuth())}
 	t.sess.Answer(rep)
 	if rep.Err != znode.OK {
 		return t.last(session.ReasonAuth)
 	}
-	t.sess.Flush()
-	return ""
+	return t.after(ctx, t.sess.Settle())
 }

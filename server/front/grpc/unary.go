@@ -17,17 +17,30 @@ import (
 // authKey is the metadata key of a unary call's credentials: a scheme, a blank, the credentials. It may be repeated.
 const authKey = "zk-auth"
 
+// maxCredentials is how many of them a call may have, maxHeaders how long all that comes before its message may be.
+const (
+	maxCredentials = 64
+	maxHeaders     = 64 << 10
+)
+
 // identities are those of a unary call: its address and what its metadata proves.
 func (s *Server) identities(ctx context.Context) (ip string, ids []znode.AuthID, err error) {
 	ip, _ = remote(ctx)
 	ids = []znode.AuthID{{Scheme: "ip", ID: ip}}
-	for _, v := range metadata.ValueFromIncomingContext(ctx, authKey) {
-		scheme, credentials, _ := strings.Cut(v, " ")
-		more, code := znode.Authenticate(scheme, []byte(credentials), ip, s.opts.Tree)
+	credentials := metadata.ValueFromIncomingContext(ctx, authKey)
+	if len(credentials) > maxCredentials {
+		return "", nil, failed(zkv1.Code_CODE_AUTH_FAILED, 0)
+	}
+	for _, v := range credentials {
+		scheme, secret, _ := strings.Cut(v, " ")
+		more, code := znode.Authenticate(scheme, []byte(secret), ip, s.opts.Tree)
 		if code != znode.OK {
 			return "", nil, failed(zkv1.Code(code), 0)
 		}
-		ids = append(ids, more...)
+		var ok bool
+		if ids, ok = session.JoinAuth(ids, more...); !ok {
+			return "", nil, failed(zkv1.Code_CODE_AUTH_FAILED, 0)
+		}
 	}
 	return ip, ids, nil
 }

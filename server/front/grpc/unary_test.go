@@ -211,6 +211,48 @@ func TestUnaryAfterLoss(t *testing.T) {
 	}
 }
 
+// I7: what a lost session still had to say ends no write of the next one.
+func TestLateAnswerOfALostSession(t *testing.T) {
+	s := start(t, nil)
+	ctx := callContext(t)
+	if _, err := s.api.Create(ctx, &zkv1.CreateRequest{Path: "/a", Acl: openACL()}); err != nil {
+		t.Fatal(err)
+	}
+	last := s.s.gateway.xid // of the create, whose answer a flusher may hold still
+	s.hub.CloseAll(session.ReasonUnknownFate)
+	s.b.Hold()
+	done := make(chan error, 1)
+	go func() { // ends with the call
+		set, err := s.api.Set(ctx, &zkv1.SetRequest{Path: "/a", Version: -1})
+		if err == nil && set.GetStat().GetVersion() != 1 {
+			err = fmt.Errorf("another write's answer: %v", set)
+		}
+		done <- err
+	}()
+	for s.b.Queued() == 0 && ctx.Err() == nil { // the new session
+		time.Sleep(time.Millisecond)
+	}
+	s.b.Resume()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	s.b.Hold()
+	go func() { // ends with the call
+		_, err := s.api.Set(ctx, &zkv1.SetRequest{Path: "/a", Version: 1})
+		done <- err
+	}()
+	for s.b.Queued() == 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	for xid := range last + 2 {
+		s.s.gateway.answer(&zkv1.Reply{Cxid: xid, Code: zkv1.Code_CODE_BAD_VERSION})
+	}
+	s.b.Resume()
+	if err := <-done; err != nil {
+		t.Errorf("a write behind a late answer: %v", err)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestHealthAndReflection(t *testing.T) {
