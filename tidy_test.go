@@ -126,7 +126,7 @@ func check(tree fs.FS, arrows map[string][]string) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "tools" || d.Name() == "bin" || name == "docs") {
+		if d.IsDir() && name != "." && (d.Name()[0] == '.' || d.Name()[0] == '_' || d.Name() == "testdata" || d.Name() == "tools" || d.Name() == "bin" || name == "docs") {
 			return fs.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ".go") {

@@ -27,6 +27,10 @@ import (
 // leaveLimit bounds the polite end: hand-over of a leadership, then the answers that clients still wait for.
 const leaveLimit = 5 * time.Second
 
+// faultLimit bounds how long Run goes on once something fatal is known: a disk that has failed or is full may hold up
+// for ever whoever was at it.
+const faultLimit = 5 * time.Second
+
 // Options are what a configuration file does not say. The zero value is a server on the disk that logs nothing.
 type Options struct {
 	Log     zerolog.Logger
@@ -160,25 +164,39 @@ func (s *Server) linkEnsemble() zab.ID {
 func (s *Server) ClientAddrs() []net.Addr { return s.front.Addrs() }
 
 // Run serves until ctx ends or something fatal happens. When ctx ends it hands a leadership over, lets what is in
-// flight finish, for at most five seconds in all, and returns nil; a fatal fault of the storage is returned at once.
+// flight finish, for at most five seconds in all, and returns nil. A fatal fault is returned when everything has ended,
+// five seconds later at the latest: what does not end by then is left, with its files locked, and the process is to exit.
 func (s *Server) Run(ctx context.Context) error {
 	s.log.Info().Str("clients", s.cfg.ClientAddr).Int("servers", len(s.cfg.Servers)).Str("dir", s.cfg.DataDir).Msg("starting")
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	g, run := errgroup.WithContext(run)
 	replicaDone := make(chan struct{})
-	g.Go(func() error { // ends after Leave, or at the first fatal fault; everything else ends with it
+	fault := make(chan error, 1) // the first
+	part := func(f func() error) {
+		g.Go(func() error {
+			err := f()
+			if err != nil && !errors.Is(err, context.Canceled) {
+				select {
+				case fault <- err:
+				default:
+				}
+			}
+			return err
+		})
+	}
+	part(func() error { // ends after Leave, or at the first fatal fault; everything else ends with it
 		defer cancel()
 		defer close(replicaDone)
 		return s.replica.Run(run)
 	})
 	if s.transport != nil {
-		g.Go(func() error { return s.transport.Run(run) }) // ends with run
+		part(func() error { return s.transport.Run(run) }) // ends with run
 	}
-	g.Go(func() error { return s.hub.Run(run) })   // ends with run
-	g.Go(func() error { return s.grpc.Run(run) })  // ends with run
-	g.Go(func() error { return s.front.Run(run) }) // ends with run
-	g.Go(func() error {                            // ends when the replica has ended
+	part(func() error { return s.hub.Run(run) })   // ends with run
+	part(func() error { return s.grpc.Run(run) })  // ends with run
+	part(func() error { return s.front.Run(run) }) // ends with run
+	part(func() error {                            // ends when the replica has ended
 		select {
 		case <-ctx.Done():
 		case <-replicaDone:
@@ -190,11 +208,37 @@ func (s *Server) Run(ctx context.Context) error {
 		s.replica.Leave(limit)
 		return nil
 	})
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
+	ended := make(chan error, 1)
+	go func() { ended <- g.Wait() }() // ends with all parts, after a fault perhaps never
+	left, err := outcome(ended, fault, s.replica.Fault(), cancel, faultLimit)
+	switch {
+	case left:
+		s.log.Error().Err(err).Dur("waited", faultLimit).Msg("fatal: this server stops, and leaves what does not end")
+	case err == nil || errors.Is(err, context.Canceled):
+		s.log.Info().Msg("stopped")
+		return nil
 	}
-	s.log.Info().Msg("stopped")
-	return nil
+	return err
+}
+
+// outcome waits for the end of all parts. Once a fault of one of them, or of the storage, is known, it cancels the others
+// and waits no longer than limit; left tells that it was in vain.
+func outcome(ended, part, storage <-chan error, cancel func(), limit time.Duration) (left bool, err error) {
+	select {
+	case err = <-ended:
+		return false, err
+	case err = <-part:
+	case err = <-storage:
+	}
+	cancel()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return false, err
+	case <-timer.C:
+		return true, err
+	}
 }
 
 // Start runs the server in the background, for programs that embed it; Close ends it.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -19,9 +20,10 @@ type bulk struct {
 	wg    sync.WaitGroup
 }
 
-// want is a snapshot that the core has asked for and neither streamed nor given up.
+// want is a snapshot that the core has asked for, and that has neither arrived nor been given up.
 type want struct {
-	reader *store.SnapshotReader // once it is ready
+	reader *store.SnapshotReader // once it is ready, until it is streamed
+	cancel context.CancelFunc    // of the transfer, once it is streamed
 }
 
 func (b *bulk) init(r *Replica) {
@@ -52,12 +54,12 @@ func (b *bulk) event(ev zab.Event) {
 	switch ev := ev.(type) {
 	case zab.NeedSnapshot:
 		w := new(want)
-		b.close(b.replace(ev.Link, w))
+		b.giveUp(b.replace(ev.Link, w))
 		b.wg.Go(func() { b.prepare(ev, w) }) // ends when the state has reached Min, or after snapshotPatient
 	case zab.StreamSnapshot:
-		b.stream(ev.Link)
+		b.stream(ev)
 	case zab.CancelSnapshot:
-		b.close(b.replace(ev.Link, nil))
+		b.giveUp(b.replace(ev.Link, nil))
 	}
 }
 
@@ -67,18 +69,28 @@ func (b *bulk) prepare(ev zab.NeedSnapshot, w *want) {
 	rd := b.open(ev)
 	b.mu.Lock()
 	wanted := b.wants[ev.Link] == w
-	if wanted {
-		w.reader = rd
-	}
-	b.mu.Unlock()
 	switch {
 	case !wanted:
-		b.close(rd)
 	case rd == nil:
-		b.r.inbox.push(Core{zab.SnapshotSent{Link: ev.Link, Failed: true}})
+		b.report(ev.Link, w, false)
 	default:
+		w.reader = rd
 		b.r.inbox.push(Core{zab.SnapshotReady{Link: ev.Link, Zxid: rd.Zxid()}})
 	}
+	b.mu.Unlock()
+	if !wanted {
+		b.close(rd)
+	}
+}
+
+// report tells the core how a snapshot has ended, unless it has been given up: what is said of it then would be taken for
+// what became of the next one on that link. The caller holds the lock, so that it is said before the next one is asked for.
+func (b *bulk) report(l zab.Link, w *want, arrived bool) {
+	if b.wants[l] != w {
+		return
+	}
+	delete(b.wants, l)
+	b.r.inbox.push(Core{zab.SnapshotSent{Link: l, Failed: !arrived}})
 }
 
 // open gives nil when there will be no snapshot.
@@ -94,8 +106,8 @@ func (b *bulk) open(ev zab.NeedSnapshot) *store.SnapshotReader {
 	return rd
 }
 
-// replace takes out what was wanted for a link, and gives its reader if there is one.
-func (b *bulk) replace(l zab.Link, w *want) *store.SnapshotReader {
+// replace puts w (nil: nothing) in the place of what was wanted for a link, and gives that.
+func (b *bulk) replace(l zab.Link, w *want) *want {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.wants[l]
@@ -104,23 +116,44 @@ func (b *bulk) replace(l zab.Link, w *want) *store.SnapshotReader {
 	} else {
 		b.wants[l] = w
 	}
-	if old == nil {
-		return nil
-	}
-	return old.reader
+	return old
 }
 
-func (b *bulk) stream(l zab.Link) {
-	rd := b.replace(l, nil)
-	if rd == nil {
+// giveUp ends what is under way of a want that replace has taken out: its reader is closed, or its transfer ends and
+// closes it.
+func (b *bulk) giveUp(w *want) {
+	if w == nil {
+		return
+	}
+	b.close(w.reader)
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// stream sends the snapshot that was offered, and no other.
+func (b *bulk) stream(ev zab.StreamSnapshot) {
+	l := ev.Link
+	b.mu.Lock()
+	w := b.wants[l]
+	if w == nil || w.reader == nil || w.reader.Zxid() != ev.Zxid {
+		b.mu.Unlock()
+		b.giveUp(b.replace(l, nil))
 		b.r.inbox.push(Core{zab.SnapshotSent{Link: l, Failed: true}})
 		return
 	}
+	rd := w.reader
+	ctx, cancel := context.WithCancel(b.r.ctx)
+	w.reader, w.cancel = nil, cancel // who streams it closes it
+	b.mu.Unlock()
 	start := time.Now()
 	b.r.log.Info().Uint64("peer", uint64(l.Peer)).Str("zxid", rd.Zxid().String()).Msg("sending a snapshot")
-	b.r.links.SendSnapshot(l, rd, func(err error) {
+	b.r.links.SendSnapshot(ctx, l, rd, func(err error) {
+		cancel()
 		b.r.log.Info().Uint64("peer", uint64(l.Peer)).Err(err).Dur("took", time.Since(start)).Msg("snapshot sent")
-		b.r.inbox.push(Core{zab.SnapshotSent{Link: l, Failed: err != nil}})
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.report(l, w, err == nil)
 	}, func() { b.r.inbox.push(Core{zab.SnapshotProgress{Link: l}}) })
 }
 
@@ -147,7 +180,7 @@ func (b *bulk) wait() {
 	b.wants = map[zab.Link]*want{}
 	b.mu.Unlock()
 	for _, w := range wants {
-		b.close(w.reader)
+		b.giveUp(w)
 	}
 }
 

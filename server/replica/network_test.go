@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -178,7 +179,7 @@ func (s *side) Cut(l zab.Link, _ zab.Reason, _ string) {
 	}()
 }
 
-func (s *side) SendSnapshot(l zab.Link, src transport.SnapshotSource, done func(error), progress func()) {
+func (s *side) SendSnapshot(ctx context.Context, l zab.Link, src transport.SnapshotSource, done func(error), progress func()) {
 	w := s.link(l)
 	if w == nil {
 		done(src.Close())
@@ -202,6 +203,7 @@ func (s *side) SendSnapshot(l zab.Link, src transport.SnapshotSource, done func(
 			if chunk, end, err = src.Next(4 << 10); err == nil {
 				err = sink.Write(append([]byte(nil), chunk...))
 				progress()
+				err = ctx.Err()
 			}
 		}
 		if err == nil {

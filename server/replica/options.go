@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -20,7 +21,7 @@ import (
 type Links interface {
 	Send(l zab.Link, msgs ...peer.Message)
 	Cut(l zab.Link, reason zab.Reason, detail string)
-	SendSnapshot(l zab.Link, src transport.SnapshotSource, done func(err error), progress func())
+	SendSnapshot(ctx context.Context, l zab.Link, src transport.SnapshotSource, done func(err error), progress func())
 }
 
 // Options of a Replica. Zero values take the defaults in brackets.

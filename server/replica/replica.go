@@ -55,6 +55,7 @@ type Replica struct {
 
 	ctx    context.Context // of Run; ends it
 	cancel context.CancelCauseFunc
+	faults chan error    // the first fatal one; it has room for it
 	left   chan struct{} // closed when Leave has done what it can
 	leave  sync.Once
 }
@@ -68,6 +69,7 @@ func New(o Options) (*Replica, error) {
 	r := &Replica{
 		opts: o, log: o.Log.With().Str("part", "replica").Logger(), hub: o.Hub,
 		process: randomID(), born: time.Now(), single: len(o.Members) == 1, left: make(chan struct{}),
+		faults: make(chan error, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.inbox.bell = make(chan struct{}, 1)
@@ -197,8 +199,17 @@ func (r *Replica) Close() error { return r.store.Close() }
 // fatal ends everything at once: nothing more is answered, stored or sent (R12, R20).
 func (r *Replica) fatal(err error) {
 	r.lease.Store(0)
-	r.cancel(fmt.Errorf("replica: %w", err))
+	err = fmt.Errorf("replica: %w", err)
+	r.cancel(err)
+	select {
+	case r.faults <- err:
+	default: // it is known
+	}
 }
+
+// Fault gives the first fatal fault, also one that comes while Run ends. Run may not return then: what has met the fault
+// may never come back from the store.
+func (r *Replica) Fault() <-chan error { return r.faults }
 
 // tick gives the cores their quantum.
 func (r *Replica) tick() {

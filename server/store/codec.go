@@ -102,8 +102,11 @@ func decodeNode(b []byte, r *znode.NodeRecord) (acl uint32, external bool, err e
 	if flags == 0 {
 		r.Data = append(make([]byte, 0, len(data)), data...)
 	}
-	return order.Uint32(b[61:]), flags == flagDataExternal, nil
+	return nodeACL(b), flags == flagDataExternal, nil
 }
+
+// nodeACL is the number of the list in a node's value.
+func nodeACL(b []byte) uint32 { return order.Uint32(b[nodeFixed-4:]) }
 
 func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)

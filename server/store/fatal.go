@@ -40,6 +40,20 @@ func (f *failure) get() error {
 	}
 }
 
+// await runs step and returns what it does, or the error once the store has failed: Pebble may never come back from
+// one, and whatever waits behind that neither. Whoever runs the step stays parked with it then; nothing of what it
+// works on may be touched any more.
+func (f *failure) await(step func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- step() }() // ends with the step, so perhaps never after a fatal error
+	select {
+	case err := <-done:
+		return err
+	case <-f.failed:
+		return f.err
+	}
+}
+
 // parkFatal never returns: after a fatal error of Pebble nothing may go on as if it had not happened, and a library
 // does not end the process.
 func parkFatal() { select {} }

@@ -67,7 +67,7 @@ func (s *Store) seed(d *stateDB, t tree) error {
 // loadInto scans nodes in path order, long data beside them, then sessions.
 func (d *stateDB) loadInto(t tree) error {
 	snap := d.db.NewSnapshot()
-	used, err := d.scan(snap, t)
+	used, nodes, err := d.scan(snap, t)
 	if cerr := snap.Close(); err == nil {
 		err = cerr
 	}
@@ -77,14 +77,14 @@ func (d *stateDB) loadInto(t tree) error {
 	if err := t.Loaded(int64(d.applied.zxid), d.applied.digests); err != nil {
 		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	return d.dropUnused(used)
+	return d.dropUnused(used, nodes)
 }
 
-// scan also learns which nodes have long data.
-func (d *stateDB) scan(r pebble.Reader, t tree) (used map[uint32]struct{}, err error) {
+// scan also learns which nodes have long data, which lists have a node, and how many nodes there are.
+func (d *stateDB) scan(r pebble.Reader, t tree) (used map[uint32]struct{}, nodes int, err error) {
 	sc, err := newStateScan(r)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() {
 		if cerr := sc.close(); err == nil {
@@ -96,11 +96,12 @@ func (d *stateDB) scan(r pebble.Reader, t tree) (used map[uint32]struct{}, err e
 	for {
 		rec, acl, ok, err := sc.node()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if !ok {
 			break
 		}
+		nodes++
 		if acl != last || len(used) == 0 {
 			used[acl] = struct{}{}
 			last = acl
@@ -109,39 +110,30 @@ func (d *stateDB) scan(r pebble.Reader, t tree) (used map[uint32]struct{}, err e
 			d.long[rec.Path] = struct{}{}
 		}
 		if err := t.Load(rec); err != nil {
-			return nil, fmt.Errorf("%w: node %q: %w", errMalformed, rec.Path, err)
+			return nil, 0, fmt.Errorf("%w: node %q: %w", errMalformed, rec.Path, err)
 		}
 	}
 	for {
 		sess, ok, err := sc.session()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if !ok {
-			return used, nil
+			return used, nodes, nil
 		}
 		if err := t.LoadSession(sess); err != nil {
-			return nil, fmt.Errorf("%w: session %#x: %w", errMalformed, uint64(sess.ID), err)
+			return nil, 0, fmt.Errorf("%w: session %#x: %w", errMalformed, uint64(sess.ID), err)
 		}
 	}
 }
 
-// dropUnused deletes lists that no node has any more: they are not counted while writing.
-func (d *stateDB) dropUnused(used map[uint32]struct{}) error {
-	if len(used) == len(d.acls.ids) {
-		return nil
-	}
+// dropUnused deletes lists that no node has any more.
+func (d *stateDB) dropUnused(used map[uint32]struct{}, nodes int) error {
 	pb := d.db.NewBatch()
-	for enc, id := range d.acls.ids {
-		if _, ok := used[id]; ok {
-			continue
-		}
-		if err := pb.Delete(aclKey(id), nil); err != nil {
-			return err
-		}
-		delete(d.acls.ids, enc)
+	if err := d.acls.drop(pb, used, nodes); err != nil {
+		return err
 	}
-	if err := pb.Commit(pebble.NoSync); err != nil {
+	if err := d.write(pb); err != nil {
 		return err
 	}
 	return pb.Close()

@@ -47,16 +47,23 @@ func follows(before, z zab.Zxid) bool {
 	return z.Epoch() > before.Epoch() && z.Counter() == 1
 }
 
-// continues is follows, and an epoch that is left must be over.
+// continues reports whether z comes right behind before in this log: it is follows, z is part of it, an epoch that is
+// left is over, and none lies between.
 func (l *logState) continues(before, z zab.Zxid) bool {
-	if !follows(before, z) {
+	if !follows(before, z) || !l.contains(z) {
 		return false
 	}
-	if z.Epoch() == before.Epoch() || before == 0 {
+	if z.Epoch() == before.Epoch() {
 		return true
 	}
-	end, ok := l.end(before.Epoch())
-	return ok && end == before
+	if end, ok := l.end(before.Epoch()); before != 0 && (!ok || end != before) {
+		return false
+	}
+	next := l.last.Epoch()
+	if i := sort.Search(len(l.ended), func(i int) bool { return l.ended[i].Epoch > before.Epoch() }); i < len(l.ended) {
+		next = l.ended[i].Epoch
+	}
+	return z.Epoch() == next
 }
 
 // table is the epoch table with the row of the log's end.

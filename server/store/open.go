@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -32,11 +32,13 @@ func Open(o Options) (*Store, Recovered, error) {
 	go func() { done <- s.open() }() // ends with start-up; stays parked if Pebble calls Fatalf in it
 	select {
 	case err := <-done:
-		if err != nil {
+		switch {
+		case err == nil:
+			return s, s.rec, nil
+		case s.failure.get() == nil:
 			s.abandon()
-			return nil, Recovered{}, err
 		}
-		return s, s.rec, nil
+		return nil, Recovered{}, err
 	case <-s.failure.failed:
 		return nil, Recovered{}, s.failure.err
 	}
@@ -76,9 +78,10 @@ func (s *Store) abandon() {
 }
 
 func (s *Store) open() error {
-	fs, o := s.o.FS, &s.o
-	logDir := fs.PathJoin(o.LogDir, logName)
-	if _, err := fs.Stat(logDir); err != nil {
+	logDir := s.o.FS.PathJoin(s.o.LogDir, logName)
+	if there, err := s.exists(logDir); err != nil {
+		return err
+	} else if !there {
 		if err := s.refuseJava(); err != nil {
 			return err
 		}
@@ -137,9 +140,9 @@ func (s *Store) open() error {
 func (s *Store) refuseJava() error {
 	for _, dir := range []string{s.o.DataDir, s.o.LogDir} {
 		for _, sub := range []string{s.o.FS.PathJoin(dir, "version-2"), dir} {
-			names, err := s.o.FS.List(sub)
+			names, err := s.list(sub)
 			if err != nil {
-				continue // no such directory: nothing of Java's in it
+				return err
 			}
 			for _, n := range names {
 				if javaFile(n) {
@@ -150,6 +153,30 @@ func (s *Store) refuseJava() error {
 		}
 	}
 	return nil
+}
+
+// exists and list tell a file or directory that is not there from one that can not be looked at: what is taken for
+// absent is made anew.
+func (s *Store) exists(name string) (bool, error) {
+	_, err := s.o.FS.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("store: look at %s: %w", name, err)
+	}
+	return true, nil
+}
+
+func (s *Store) list(dir string) ([]string, error) {
+	names, err := s.o.FS.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: list %s: %w", dir, err)
+	}
+	return names, nil
 }
 
 // javaFile knows log.<hex> and snapshot.<hex> with an optional compression suffix.
@@ -177,7 +204,7 @@ func (s *Store) lock() error {
 		}
 		var l io.Closer
 		l, err := s.o.FS.Lock(s.o.FS.PathJoin(dir, lockName))
-		if errors.Is(err, os.ErrPermission) {
+		if errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("store: %s cannot be written: give this process's user the right to, or name another directory (%w)", dir, err)
 		}
 		if err != nil {
@@ -191,8 +218,8 @@ func (s *Store) lock() error {
 
 // mkdir creates a directory and makes its name durable.
 func (s *Store) mkdir(dir string) error {
-	if _, err := s.o.FS.Stat(dir); err == nil {
-		return nil
+	if there, err := s.exists(dir); err != nil || there {
+		return err
 	}
 	if err := s.o.FS.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("store: create %s: %w", dir, err)
@@ -217,9 +244,9 @@ func syncDir(fs vfs.FS, dir string) error {
 
 // listStates returns the names of the state directories and remembers the highest number, so that no name comes twice.
 func (s *Store) listStates() ([]string, error) {
-	names, err := s.o.FS.List(s.o.DataDir)
+	names, err := s.list(s.o.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("store: list %s: %w", s.o.DataDir, err)
+		return nil, err
 	}
 	var states []string
 	for _, name := range names {
@@ -234,10 +261,9 @@ func (s *Store) listStates() ([]string, error) {
 // logExists reports whether there is a log to check. A creation that a crash cut short is cleared away: it has neither
 // a table (the identity is flushed before Open returns, so from then on there is one) nor a state beside it.
 func (s *Store) logExists(logDir string, states bool) (bool, error) {
-	fs := s.o.FS
-	names, err := fs.List(logDir)
+	names, err := s.list(logDir)
 	if err != nil {
-		names = nil
+		return false, err
 	}
 	for _, n := range names {
 		if strings.HasSuffix(n, ".sst") {
@@ -251,14 +277,20 @@ func (s *Store) logExists(logDir string, states bool) (bool, error) {
 		return false, s.missingLog(s.o.DataDir + " holds a state")
 	}
 	if s.o.LogDir != s.o.DataDir {
-		if _, err := fs.Stat(fs.PathJoin(s.o.DataDir, logName)); err == nil {
+		there, err := s.exists(s.o.FS.PathJoin(s.o.DataDir, logName))
+		if err != nil {
+			return false, err
+		}
+		if there {
 			return false, s.missingLog(s.o.DataDir + " holds a log")
 		}
-		if names, err := fs.List(s.o.LogDir); err == nil {
-			for _, n := range names {
-				if _, ok := parseStateDir(n); ok {
-					return false, s.missingLog(s.o.LogDir + " holds a state")
-				}
+		beside, err := s.list(s.o.LogDir)
+		if err != nil {
+			return false, err
+		}
+		for _, n := range beside {
+			if _, ok := parseStateDir(n); ok {
+				return false, s.missingLog(s.o.LogDir + " holds a state")
 			}
 		}
 	}
@@ -266,10 +298,10 @@ func (s *Store) logExists(logDir string, states bool) (bool, error) {
 		return false, nil
 	}
 	s.o.Log.Warn().Str("dir", logDir).Msg("a first start was cut short: begun anew")
-	if err := fs.RemoveAll(logDir); err != nil {
+	if err := s.o.FS.RemoveAll(logDir); err != nil {
 		return false, fmt.Errorf("store: remove %s: %w", logDir, err)
 	}
-	return false, syncDir(fs, s.o.LogDir)
+	return false, syncDir(s.o.FS, s.o.LogDir)
 }
 
 func (s *Store) missingLog(what string) error {
@@ -310,6 +342,8 @@ func (s *Store) stampLog() error {
 
 // freshState draws the name of a state directory that never existed.
 func (s *Store) freshState(z zab.Zxid) string {
+	s.snapMu.Lock()
+	defer s.snapMu.Unlock()
 	s.lastDir++
 	return stateDirName(z, s.lastDir)
 }

@@ -103,26 +103,17 @@ func (s *Store) commitChange(c *change) error {
 	return nil
 }
 
-// apply makes the batch durable, or without sync only written. Pebble may never come back from a fatal error; then
-// whoever runs the batch stays parked with it, and this returns.
+// apply makes the batch durable, or without sync only written.
 func (s *Store) apply(b *pebble.Batch, sync bool) error {
 	if !sync {
-		return s.logDB.Apply(b, pebble.NoSync)
+		return s.failure.await(func() error { return s.logDB.Apply(b, pebble.NoSync) })
 	}
-	done := make(chan error, 1)
-	go func() { // ends when the batch is durable, never after a fatal error
-		err := s.logDB.ApplyNoSyncWait(b, pebble.Sync)
-		if err == nil {
-			err = b.SyncWait()
+	return s.failure.await(func() error {
+		if err := s.logDB.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+			return err
 		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-s.failure.failed:
-		return s.failure.err
-	}
+		return b.SyncWait()
+	})
 }
 
 // execute adds one op to the batch. An error leaves the batch useless.

@@ -3,7 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -166,25 +168,16 @@ func (r *SnapshotReader) shut() error {
 	return errors.Join(err, r.snap.Close())
 }
 
-// endSnapshots closes every reader and aborts every writer.
-func (s *Store) endSnapshots() {
+// closeReaders ends every reader. Holding stateMu for writing, so that none begins, before the database they read from
+// is closed.
+func (s *Store) closeReaders() {
 	s.snapMu.Lock()
-	readers := make([]*SnapshotReader, 0, len(s.readers))
-	for r := range s.readers {
-		readers = append(readers, r)
-	}
-	writers := make([]*SnapshotWriter, 0, len(s.writers))
-	for _, w := range s.writers {
-		writers = append(writers, w)
-	}
+	readers := slices.Collect(maps.Keys(s.readers))
 	s.snapMu.Unlock()
 	for _, r := range readers {
 		if err := r.Close(); err != nil {
 			s.o.Log.Warn().Err(err).Msg("closing a snapshot")
 		}
-	}
-	for _, w := range writers {
-		w.Abort()
 	}
 }
 

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,26 +46,41 @@ func (s *Store) NewSnapshotWriter(z zab.Zxid) (*SnapshotWriter, error) {
 	if s.diskLow.Load() {
 		return nil, ErrDiskLow
 	}
-	s.snapMu.Lock()
-	defer s.snapMu.Unlock()
-	if s.closed {
+	if !s.beginCreating() {
 		return nil, ErrClosed
 	}
+	defer s.creating.Done()
 	d, err := s.createState(s.freshState(z))
 	if err != nil {
 		return nil, fmt.Errorf("store: receive snapshot: %w", err)
 	}
 	w := &SnapshotWriter{s: s, at: z, state: d, batch: d.db.NewBatchWithSize(writeLimit), lists: make(map[uint32][]znode.ACL)}
+	s.snapMu.Lock()
+	defer s.snapMu.Unlock()
 	s.writers[d.name] = w
 	return w, nil
 }
 
-// Write takes the next bytes of the stream, cut anywhere. After an error only Abort makes sense.
+// beginCreating is false when the store is closed; if not, Close waits for creating.
+func (s *Store) beginCreating() bool {
+	s.snapMu.Lock()
+	defer s.snapMu.Unlock()
+	if !s.closed {
+		s.creating.Add(1)
+	}
+	return !s.closed
+}
+
+// Write takes the next bytes of the stream, cut anywhere. After an error only Abort makes sense. What is left of a disk
+// that is nearly full belongs to the log: ErrDiskLow.
 func (w *SnapshotWriter) Write(chunk []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.aborted || w.done {
 		return ErrClosed
+	}
+	if w.err == nil && w.s.diskLow.Load() {
+		w.err = ErrDiskLow
 	}
 	if w.err == nil {
 		w.err = w.split.take(chunk, func(payload []byte) error { return eachRecord(payload, w.record) })
@@ -104,10 +121,13 @@ func (w *SnapshotWriter) record(kind byte, body []byte) error {
 	if w.batch.Len() < writeLimit {
 		return nil
 	}
-	if err := w.batch.Commit(pebble.NoSync); err != nil {
+	if err := w.state.write(w.batch); err != nil {
 		return fmt.Errorf("store: receive snapshot: %w", err)
 	}
 	w.batch.Reset()
+	if _, low := w.s.CheckDisk(); low { // a snapshot comes faster than the host looks
+		return ErrDiskLow
+	}
 	return nil
 }
 
@@ -215,7 +235,7 @@ func (w *SnapshotWriter) Finish() (dir string, err error) {
 	}
 	if w.err = w.state.commit(w.batch, w.end); w.err == nil {
 		w.batch = nil
-		w.err = w.state.flush(w.s.failure)
+		w.err = w.state.flush()
 	}
 	if w.err == nil {
 		w.err = syncDir(w.s.o.FS, w.s.o.DataDir)
@@ -238,6 +258,16 @@ func (s *Store) DropSnapshot(dir string) {
 	}
 }
 
+// abortWriters aborts every snapshot that is received.
+func (s *Store) abortWriters() {
+	s.snapMu.Lock()
+	writers := slices.Collect(maps.Values(s.writers))
+	s.snapMu.Unlock()
+	for _, w := range writers {
+		w.Abort()
+	}
+}
+
 // Abort removes what was written; also after Finish, as long as it was not installed. More than once is fine.
 func (w *SnapshotWriter) Abort() {
 	w.s.snapMu.Lock()
@@ -255,7 +285,7 @@ func (w *SnapshotWriter) Abort() {
 		_ = w.batch.Close() // nothing of it is kept
 		w.batch = nil
 	}
-	if err := w.state.db.Close(); err != nil {
+	if err := w.s.failure.await(w.state.db.Close); err != nil {
 		w.s.o.Log.Warn().Err(err).Str("dir", dir).Msg("closing an aborted snapshot")
 	}
 	if err := w.s.o.FS.RemoveAll(dir); err != nil {

@@ -30,6 +30,7 @@ type StateBatch struct {
 type stateDB struct {
 	name    string // of the directory
 	db      *pebble.DB
+	store   *Store
 	acls    aclTable
 	long    map[string]struct{} // paths whose data lies under keyData
 	seeded  bool                // it holds a tree
@@ -41,27 +42,8 @@ type stateDB struct {
 	value   []byte
 }
 
-func newStateDB(name string, db *pebble.DB) *stateDB {
-	return &stateDB{name: name, db: db, acls: aclTable{ids: make(map[string]uint32)}, long: make(map[string]struct{})}
-}
-
-// aclTable interns lists: a node's value carries a number.
-type aclTable struct {
-	ids  map[string]uint32 // by encoding
-	next uint32
-	buf  []byte
-}
-
-// intern returns the number of a list, and whether it is new.
-func (t *aclTable) intern(list []znode.ACL) (id uint32, fresh bool) {
-	t.buf = appendACL(t.buf[:0], list)
-	if id, ok := t.ids[string(t.buf)]; ok {
-		return id, false
-	}
-	id = t.next
-	t.next++
-	t.ids[string(t.buf)] = id
-	return id, true
+func (s *Store) newStateDB(name string, db *pebble.DB) *stateDB {
+	return &stateDB{name: name, db: db, store: s, acls: newACLTable(), long: make(map[string]struct{})}
 }
 
 // WriteState commits one batch without a WAL, so that the state on the disk is always a prefix of the batches.
@@ -86,7 +68,10 @@ func (s *Store) WriteState(b *StateBatch) error {
 			ErrInvariant, b.Applied, d.applied.zxid, last, d.seeded))
 	}
 	pb := d.db.NewBatchWithSize(batchSize(b))
-	err := d.fill(pb, b)
+	err := d.sweep(pb)
+	if err == nil {
+		err = d.fill(pb, b)
+	}
 	size := pb.Len()
 	if err == nil {
 		err = d.commit(pb, applied{zxid: b.Applied, digests: b.Digests})
@@ -97,10 +82,9 @@ func (s *Store) WriteState(b *StateBatch) error {
 	s.metrics.stateBatches.Add(1)
 	s.metrics.stateBytes.Add(uint64(size))
 	if d.bytes >= s.o.FlushBytes || d.txns >= s.o.FlushTxns {
-		if _, err := d.db.AsyncFlush(); err != nil {
+		if err := d.beginFlush(); err != nil {
 			return s.failure.fail(fmt.Errorf("store: state: flush: %w", err))
 		}
-		d.bytes, d.txns = 0, 0 // still dirty: only a flush that was waited for is known to be done
 	}
 	return nil
 }
@@ -210,7 +194,7 @@ func (d *stateDB) commit(pb *pebble.Batch, a applied) error {
 		return err
 	}
 	size := pb.Len()
-	if err := pb.Commit(pebble.NoSync); err != nil {
+	if err := d.write(pb); err != nil {
 		return err
 	}
 	if err := pb.Close(); err != nil {
@@ -226,23 +210,33 @@ func (d *stateDB) commit(pb *pebble.Batch, a applied) error {
 	return nil
 }
 
-// flush makes everything written durable and returns when it is, or when the store has failed: Pebble never ends a
-// flush that met a fatal error.
-func (d *stateDB) flush(f *failure) error {
+// write hands the batch to Pebble, which makes it wait while too many memtables wait for their flush.
+func (d *stateDB) write(pb *pebble.Batch) error {
+	return d.store.failure.await(func() error { return pb.Commit(pebble.NoSync) })
+}
+
+// flush makes everything written durable and returns when it is.
+func (d *stateDB) flush() error {
 	if !d.dirty {
 		return nil
 	}
-	done, err := d.db.AsyncFlush()
-	if err != nil {
+	if err := d.store.failure.await(d.db.Flush); err != nil {
 		return err
-	}
-	select {
-	case <-done:
-	case <-f.failed:
-		return f.err
 	}
 	d.bytes, d.txns, d.dirty = 0, 0, false
 	return nil
+}
+
+// beginFlush begins to make everything written durable.
+func (d *stateDB) beginFlush() error {
+	err := d.store.failure.await(func() error {
+		_, err := d.db.AsyncFlush()
+		return err
+	})
+	if err == nil {
+		d.bytes, d.txns = 0, 0 // still dirty: only a flush that was waited for is known to be done
+	}
+	return err
 }
 
 // FlushState makes everything written durable; without changes it does nothing. The host calls it every 60 s.
@@ -255,7 +249,7 @@ func (s *Store) FlushState() error {
 	if s.state == nil {
 		return nil
 	}
-	if err := s.state.flush(s.failure); err != nil {
+	if err := s.state.flush(); err != nil {
 		return s.failure.fail(fmt.Errorf("store: state: flush: %w", err))
 	}
 	return nil

@@ -68,9 +68,10 @@ func (s *Store) replaceState(damage *DamageError) error {
 
 // setAside gives up the state that is open.
 func (s *Store) setAside(damage *DamageError) error {
-	s.endSnapshots()
+	s.abortWriters()
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
+	s.closeReaders()
 	_ = s.state.db.Close() // it is damaged: nothing of it is used any more
 	s.state = nil
 	err := s.replaceState(damage)
@@ -78,10 +79,24 @@ func (s *Store) setAside(damage *DamageError) error {
 	return err
 }
 
-// createState makes a fresh state directory, durable with its name and identity.
+// createState makes a fresh state directory, durable with its name and identity. It takes many syncs.
 func (s *Store) createState(name string) (*stateDB, error) {
+	var d *stateDB
+	err := s.failure.await(func() (err error) {
+		d, err = s.makeState(name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (s *Store) makeState(name string) (*stateDB, error) {
 	dir := s.o.FS.PathJoin(s.o.DataDir, name)
-	if _, err := s.o.FS.Stat(dir); err == nil {
+	if there, err := s.exists(dir); err != nil {
+		return nil, err
+	} else if there {
 		return nil, fmt.Errorf("%s exists", dir)
 	}
 	if err := s.mkdir(dir); err != nil {
@@ -99,7 +114,7 @@ func (s *Store) createState(name string) (*stateDB, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return newStateDB(name, db), nil
+	return s.newStateDB(name, db), nil
 }
 
 // openStateDB opens an existing state directory at start-up.
@@ -108,7 +123,7 @@ func (s *Store) openStateDB(name string) (*stateDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := newStateDB(name, db)
+	d := s.newStateDB(name, db)
 	if d.applied, d.seeded, err = readApplied(db, false); err == nil {
 		err = eachACL(db, func(id uint32, enc []byte) error {
 			d.acls.ids[string(enc)] = id
@@ -122,20 +137,22 @@ func (s *Store) openStateDB(name string) (*stateDB, error) {
 	return d, nil
 }
 
-// switchState makes the received snapshot the state. log/ names it already, durably. The replaced one goes.
+// switchState makes the received snapshot the state. log/ names it already, durably. The replaced one goes, without
+// anybody who reads or writes waiting for that.
 func (s *Store) switchState(in *zab.Install) error {
 	s.snapMu.Lock()
 	w := s.writers[in.Dir]
 	delete(s.writers, in.Dir)
 	s.snapMu.Unlock()
-	s.endSnapshots()
+	s.abortWriters()
 	s.stateMu.Lock()
-	defer s.stateMu.Unlock()
+	s.closeReaders()
 	old, oldName := s.state, s.stateName
 	s.state, s.stateName = w.state, in.Dir
 	s.stateDamaged.Store(false)
+	s.stateMu.Unlock()
 	if old != nil {
-		if err := old.db.Close(); err != nil {
+		if err := s.failure.await(old.db.Close); err != nil {
 			s.o.Log.Warn().Err(err).Str("state", oldName).Msg("closing the replaced state")
 		}
 	}

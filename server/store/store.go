@@ -74,6 +74,8 @@ type Store struct {
 	lastDir uint64                     // highest n of a state directory ever seen
 	closed  bool
 	diskLow atomic.Bool
+
+	creating sync.WaitGroup // state directories of snapshots in the making; nothing is added once closed is set
 }
 
 // Recovered is what Open returned or, after an ErrStateDamaged of LoadTree, what holds now.
@@ -105,26 +107,31 @@ func (s *Store) takeDamage() string {
 	return f
 }
 
-// Close ends snapshots, flushes the state and closes both stores. After a fatal error it does nothing: what is on the
-// disk is what a crash leaves.
+// Close ends snapshots, flushes the state and closes both stores. With a fatal error, also one that it meets itself, it
+// returns that at once: what is on the disk is what a crash leaves.
 func (s *Store) Close() error {
-	if err := s.failure.get(); err != nil {
-		return err
-	}
 	s.snapMu.Lock()
-	if s.closed {
-		s.snapMu.Unlock()
-		return nil
-	}
+	closed := s.closed
 	s.closed = true
 	s.snapMu.Unlock()
-	s.endSnapshots()
+	if err := s.failure.get(); err != nil || closed {
+		return err
+	}
+	return s.failure.await(s.shut)
+}
 
-	var errs []error
+func (s *Store) shut() error {
+	s.creating.Wait()
+	s.abortWriters()
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
+	s.closeReaders()
+	var errs []error
 	if s.state != nil {
-		errs = append(errs, s.state.flush(s.failure), s.state.db.Close())
+		if err := s.state.flush(); err != nil {
+			return s.failure.fail(fmt.Errorf("store: close: flush: %w", err))
+		}
+		errs = append(errs, s.state.db.Close())
 		s.state = nil
 	}
 	s.logMu.Lock()

@@ -21,9 +21,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // progressEvery is how often a sender is told that its snapshot moves.
 const progressEvery = 20 * time.Millisecond
 
-// SendSnapshot streams src to the link's peer, on a connection of its own. progress is called now and then while it
-// moves; done once, after src is closed: nil when the peer has all of it and its sink's Finish succeeded.
-func (t *Transport) SendSnapshot(l zab.Link, src SnapshotSource, done func(err error), progress func()) {
+// SendSnapshot streams src to the link's peer, on a connection of its own, until all is there or ctx ends. progress is
+// called now and then while it moves; done once, after src is closed: nil when the peer has all of it and its sink's
+// Finish succeeded. It does not wait itself.
+func (t *Transport) SendSnapshot(ctx context.Context, l zab.Link, src SnapshotSource, done func(err error), progress func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.running {
@@ -33,10 +34,10 @@ func (t *Transport) SendSnapshot(l zab.Link, src SnapshotSource, done func(err e
 		}()
 		return
 	}
-	t.spawn(func() { // ends with the transfer, with the link, or with Run
+	t.spawn(func() { // ends with the transfer, with ctx, with the link, or with Run
 		err := ErrLinkGone
 		if k := t.lookup(l); k != nil {
-			err = t.transfer(k, src, progress)
+			err = t.transfer(ctx, k, src, progress)
 		}
 		_ = src.Close() // it was only read
 		done(err)
@@ -44,8 +45,8 @@ func (t *Transport) SendSnapshot(l zab.Link, src SnapshotSource, done func(err e
 }
 
 // transfer sends one snapshot.
-func (t *Transport) transfer(l *link, src SnapshotSource, progress func()) error {
-	ctx, cancel := context.WithCancelCause(context.Background())
+func (t *Transport) transfer(ctx context.Context, l *link, src SnapshotSource, progress func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t.spawn(func() { // ends with the transfer
 		select {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"hash/crc32"
 	"strings"
@@ -45,7 +46,7 @@ func wait(t *testing.T, done <-chan error) error {
 
 func (s *server) snapshot(l zab.Link, src SnapshotSource, progress func()) <-chan error {
 	done := make(chan error, 1)
-	s.SendSnapshot(l, src, func(err error) { done <- err }, progress)
+	s.SendSnapshot(context.Background(), l, src, func(err error) { done <- err }, progress)
 	return done
 }
 
@@ -157,6 +158,30 @@ func TestSnapshotCut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSnapshotGivenUp: a transfer that is not wanted any more ends, on both sides; its link goes on.
+func TestSnapshotGivenUp(t *testing.T) {
+	n := newLan(t, 1, 2)
+	a, b := n.start(1), n.start(2)
+	gate := make(chan struct{})
+	b.sink = func(s *memSink) error {
+		s.gate = gate
+		return nil
+	}
+	la, lb := a.waitUp(t, 2), b.waitUp(t, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	src, done := &memSource{left: 64 << 20}, make(chan error, 1)
+	a.SendSnapshot(ctx, la, src, func(err error) { done <- err }, func() {})
+	b.wait(t, "its start", func() bool { return len(b.sinks) == 1 })
+	cancel()
+	if err := wait(t, done); !errors.Is(err, context.Canceled) || !src.closed {
+		t.Errorf("%v, closed %v", err, src.closed)
+	}
+	close(gate)
+	b.wait(t, "its abort", func() bool { return b.sinks[0].aborted != nil })
+	a.Send(la, note(1))
+	b.wait(t, "a message", func() bool { return len(b.msgs[lb]) == 1 })
 }
 
 // TestSnapshotOfThePast: a link that has ended, or a transport that has, takes none.

@@ -53,7 +53,7 @@ func parts(b []byte, md protoreflect.MessageDescriptor) (n int) {
 	return n
 }
 
-// codec is gRPC's own for messages, and takes encoded and sized besides.
+// codec is gRPC's own for messages, and takes encoded, charged and sized besides.
 type codec struct{ plain encoding.CodecV2 }
 
 func newCodec() codec { return codec{plain: encoding.GetCodecV2(proto.Name)} }
@@ -66,6 +66,9 @@ func (codec) Name() string { return proto.Name }
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if b, ok := v.(encoded); ok {
 		return mem.BufferSlice{mem.Copy(b, mem.DefaultBufferPool())}, nil
+	}
+	if r, ok := v.(*charged); ok {
+		return r.marshal()
 	}
 	return c.plain.Marshal(v)
 }

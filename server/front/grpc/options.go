@@ -23,7 +23,9 @@ type Options struct {
 	MinSession time.Duration // bounds of session timeouts; default 6 s and ten times the minimum
 	MaxSession time.Duration
 	Handshake  time.Duration // until a stream's Connect; default 10 s
-	MaxStreams int           // concurrent streams of one connection, unary calls included; default 256
+	// CallTimeout is what a unary call may take, and as long its client may take to read the reply; default 60 s.
+	CallTimeout time.Duration
+	MaxStreams  int // concurrent streams of one connection, unary calls included; default 256
 
 	NoReflection bool // do not serve gRPC reflection
 	Log          zerolog.Logger
@@ -37,6 +39,7 @@ func (o *Options) withDefaults() {
 	o.MinSession = cmp.Or(o.MinSession, 6*time.Second)
 	o.MaxSession = cmp.Or(o.MaxSession, 10*o.MinSession)
 	o.Handshake = cmp.Or(o.Handshake, 10*time.Second)
+	o.CallTimeout = cmp.Or(o.CallTimeout, 60*time.Second)
 	o.MaxStreams = cmp.Or(o.MaxStreams, 256)
 }
 
@@ -55,7 +58,7 @@ func (o *Options) Validate() error {
 	if o.MinSession < 0 || o.MaxSession < o.MinSession || o.MaxSession > (1<<31-1)*time.Millisecond {
 		errs = append(errs, fmt.Errorf("grpcfront: session timeouts from %v to %v", o.MinSession, o.MaxSession))
 	}
-	if o.Handshake < 0 || o.MaxStreams < 0 {
+	if o.Handshake < 0 || o.CallTimeout < 0 || o.MaxStreams < 0 {
 		errs = append(errs, errors.New("grpcfront: negative limit"))
 	}
 	return errors.Join(errs...)

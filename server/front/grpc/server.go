@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -41,6 +42,8 @@ type Server struct {
 	grpc    *grpc.Server
 	health  *health.Server
 	gateway *gateway
+	room    *semaphore.Weighted // for the replies to unary calls
+	endless map[string]bool     // methods that take as long as the client likes
 
 	mu      sync.Mutex
 	stopped bool
@@ -53,8 +56,9 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, log: o.Log.With().Str("part", "grpc").Logger(), health: health.NewServer()}
+	s := &Server{opts: o, log: o.Log.With().Str("part", "grpc").Logger(), health: health.NewServer(), room: semaphore.NewWeighted(allRoom)}
 	s.gateway = newGateway(&s.opts)
+	s.endless = map[string]bool{zkv1.ZooKeeperService_Session_FullMethodName: true, healthpb.Health_Watch_FullMethodName: true}
 	s.grpc = grpc.NewServer(
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(o.MaxBuffer+messageRoom),
@@ -64,6 +68,8 @@ func New(o Options) (*Server, error) {
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connectionWindow),
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.WaitForHandlers(true),
+		grpc.InTapHandle(s.within),
+		grpc.UnaryInterceptor(s.account),
 		grpc.ConnectionTimeout(o.Handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: aliveAfter, Timeout: aliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive, PermitWithoutStream: true}),
@@ -82,7 +88,7 @@ func (s *Server) Run(ctx context.Context) error {
 	wg.Go(func() { s.watchHealth(ctx) }) // ends with ctx
 	wg.Go(func() { s.gateway.run(ctx) }) // ends with ctx
 	stop := context.AfterFunc(ctx, s.stop)
-	err := s.grpc.Serve(s.opts.Listener)
+	err := s.grpc.Serve(links{s.opts.Listener, s.room})
 	if stop() {
 		s.stop() // the listener has ended first
 	}

@@ -94,7 +94,7 @@ func remote(ctx context.Context) (ip, name string) {
 	if !ok {
 		return "", ""
 	}
-	if a, ok := p.Addr.(*net.TCPAddr); ok {
+	if a, ok := p.Addr.(linkAddr).Addr.(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap().WithZone("").String(), a.String()
 	}
 	return "", p.Addr.String()

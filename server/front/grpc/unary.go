@@ -102,11 +102,19 @@ func ephemeral(w *znode.Request) bool {
 	return w.Op == znode.OpCreate2 && (w.Flags == 1 || w.Flags == 3)
 }
 
-// inbox is the sink of a connection of this server's own: it takes answers apart and never waits.
-type inbox struct{ take func(*zkv1.Reply) }
+// inbox is the sink of a connection of this server's own: it takes answers apart and never waits. Its longest answer, if
+// that is bounded, is in bytes: what is longer is taken as nil.
+type inbox struct {
+	take    func(*zkv1.Reply)
+	longest int
+}
 
 // TryWrite implements session.Sink.
 func (i inbox) TryWrite(b []byte) (int, error) {
+	if i.longest > 0 && len(b) > i.longest {
+		i.take(nil)
+		return len(b), nil
+	}
 	var m zkv1.SessionResponse
 	if err := proto.Unmarshal(b, &m); err != nil {
 		return 0, err
@@ -129,7 +137,7 @@ func (i inbox) Close() error { return nil }
 func (s *Server) read(ctx context.Context, r session.Request, ip string, ids []znode.AuthID) (*zkv1.Reply, error) {
 	answer := make(chan *zkv1.Reply, 1)
 	_, name := remote(ctx)
-	conn := s.opts.Hub.Open(wire{}, inbox{take: func(r *zkv1.Reply) { answer <- r }}, ip, name)
+	conn := s.opts.Hub.Open(wire{}, inbox{take: func(r *zkv1.Reply) { answer <- r }, longest: maxReply}, ip, name)
 	defer conn.Release()
 	conn.AddAuth(ids...)
 	stop := context.AfterFunc(ctx, func() { conn.Close(session.ReasonClient) })
@@ -138,16 +146,23 @@ func (s *Server) read(ctx context.Context, r session.Request, ip string, ids []z
 	_ = conn.Do([]session.Request{r}) // an error shows as the end of the connection
 	select {
 	case rep := <-answer:
-		return rep, nil
+		return short(rep)
 	case <-conn.Done():
 	}
 	select {
 	case rep := <-answer:
-		return rep, nil
+		return short(rep)
 	default:
 	}
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	return nil, ended(conn.Reason())
+}
+
+func short(rep *zkv1.Reply) (*zkv1.Reply, error) {
+	if rep == nil {
+		return nil, status.Errorf(codes.ResourceExhausted, "a reply of more than %d bytes: use the Session stream", maxReply)
+	}
+	return rep, nil
 }
