@@ -28,7 +28,8 @@ func full[T any](short, long T) T {
 	return short
 }
 
-// withinSecond is what a report asks for as "within a second". Every machine can be slow, so only the long form does.
+// withinSecond is what a report asks for as "within a second". Machines can be busy, so only the long form does: it wants
+// one that does nothing else.
 func withinSecond() time.Duration { return full(patience/2, time.Second) }
 
 // TestFieldG5ReconnectsInBothOrders: who leads and who waits are cut off and come back one before the other, the leader
