@@ -165,7 +165,8 @@ func (c *charged) marshal() (mem.BufferSlice, error) {
 	}
 	q := &queued{link: c.link, size: min(int64(cap(b)), c.room)}
 	c.link.give(c.room - q.size)
-	q.late = time.AfterFunc(c.limit, func() { _ = c.link.Close() }) // it may be closed already
+	// What is queued does not hold on to c: that is the reply once more.
+	q.late = time.AfterFunc(c.limit, func() { _ = q.link.Close() }) // it may be closed already
 	return mem.BufferSlice{mem.NewBuffer(&b, q)}, nil
 }
 
