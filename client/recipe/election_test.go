@@ -190,6 +190,25 @@ func TestLeadReturns(t *testing.T) {
 	})
 }
 
+// G19: the function panics, and the program survives it.
+func TestLeadPanics(t *testing.T) {
+	onBothWires(t, func(e *env) {
+		c := e.dial()
+		dial := func(ctx context.Context) (*client.Client, error) {
+			return client.Dial(ctx, e.s.Addr(), client.Options{Wire: e.wire, SessionTimeout: time.Minute})
+		}
+		func() {
+			defer func() {
+				if r := recover(); r != "the work" {
+					e.Errorf("it ended with %v", r)
+				}
+			}()
+			_ = Lead(e.ctx, dial, "/election", Options{}, func(*Hold) error { panic("the work") })
+		}()
+		e.children(c, "/election", 0)
+	})
+}
+
 // G5, G6: disconnects in quick succession. One leads, and each has one node.
 func TestFlapping(t *testing.T) {
 	onBothWires(t, func(e *env) {

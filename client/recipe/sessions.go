@@ -16,12 +16,16 @@ import (
 // It returns when ctx has ended, or with what run or dial returns, nil included, when that is not about an expired
 // session (client.ErrSessionExpired) or about servers that cannot be reached (client.ErrNoServer).
 func Sessions(ctx context.Context, dial func(context.Context) (*client.Client, error), run func(context.Context, *client.Client) error) error {
-	for {
+	once := func() error {
 		c, err := dial(ctx)
-		if err == nil {
-			err = run(ctx, c)
-			_ = c.Close() // where it cannot, the session is left to its timeout
+		if err != nil {
+			return err
 		}
+		defer c.Close() // also when run panics; where it cannot, the session is left to its timeout
+		return run(ctx, c)
+	}
+	for {
+		err := once()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
