@@ -23,6 +23,7 @@ import (
 const (
 	maxEnsemble = 16
 	rolePoll    = 50 * time.Millisecond
+	idleHeld    = 500 * time.Millisecond // what "not serving" must last to be told: a lease that lapses on a busy machine is shorter
 	stopWait    = 10 * time.Second
 )
 
@@ -64,8 +65,9 @@ type member struct {
 	log      string
 	cmd      *exec.Cmd // nil while it does not run
 	exited   chan struct{}
-	role     string
-	fault    string // why it ended by itself, empty if it did not
+	role     string    // as told
+	idle     time.Time // since when it runs without a role; zero: it has one, or does not run
+	fault    string    // why it ended by itself, empty if it did not
 }
 
 type ensemble struct {
@@ -76,8 +78,13 @@ type ensemble struct {
 }
 
 func runEnsemble(ctx context.Context, o ensembleOptions, in io.Reader, out io.Writer) (err error) {
-	if o.servers < 1 || o.observers < 0 || o.servers+o.observers > maxEnsemble {
-		return usageError{fmt.Errorf("--servers=%d --observers=%d: want at least one server and at most %d in all", o.servers, o.observers, maxEnsemble)}
+	switch {
+	case o.servers < 1:
+		return usageError{fmt.Errorf("--servers=%d: want at least one server", o.servers)}
+	case o.observers < 0:
+		return usageError{fmt.Errorf("--observers=%d: want 0 or more", o.observers)}
+	case o.servers > maxEnsemble || o.observers > maxEnsemble-o.servers:
+		return usageError{fmt.Errorf("--servers=%d --observers=%d: want at most %d in all", o.servers, o.observers, maxEnsemble)}
 	}
 	if o.port < 1 || o.port > 65535 {
 		return usageError{fmt.Errorf("--port=%d: want a number from 1 to 65535", o.port)}
@@ -283,8 +290,7 @@ func (e *ensemble) poll() {
 	}()
 	for _, m := range e.members {
 		role := m.ask()
-		if role != m.role {
-			m.role = role
+		if m.changed(role, time.Now()) {
 			fmt.Fprintln(e.out, m)
 		}
 		switch role {
@@ -296,6 +302,22 @@ func (e *ensemble) poll() {
 			serving++
 		}
 	}
+}
+
+// changed takes what a server is now, and reports whether that is to be told.
+func (m *member) changed(role string, now time.Time) bool {
+	switch {
+	case role != roleIdle && role != roleStarting:
+		m.idle = time.Time{}
+	case m.idle.IsZero():
+		m.idle = now
+	}
+	held := m.idle.IsZero() || now.Sub(m.idle) >= idleHeld || m.role == "" || m.role == roleDown
+	if role == m.role || !held {
+		return false
+	}
+	m.role = role
+	return true
 }
 
 // String is the line of a server.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,7 +97,10 @@ func TestUsageErrors(t *testing.T) {
 		"--pprof=localhost x":     "want an address of the loopback with a port",
 		"start-foreground a b":    "want one argument",
 		"ensemble --tick=0s":      "--tick=0s: want 1ms or more",
-		"ensemble --observers=-1": "--observers=-1",
+		"ensemble --observers=-1": "--observers=-1: want 0 or more",
+		"ensemble --servers=17":   "--servers=17 --observers=0: want at most 16 in all",
+		"versoin":                 "versoin: neither a file nor a command; the commands are completion, config, ensemble, help, start-foreground, version",
+		"versoin.cfg":             "no such file",
 	} {
 		cmd := command()
 		cmd.SetArgs(strings.Fields(args))
@@ -105,6 +109,59 @@ func TestUsageErrors(t *testing.T) {
 		var usage usageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want a usage error with %q", args, err, want)
+		}
+	}
+}
+
+// TestCheckTellsAll: faults do not hide what is else to be said, and --strict may stand anywhere.
+func TestCheckTellsAll(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "zoo.cfg")
+	for _, c := range []struct{ args, extra, out, fault string }{
+		{"config check", "", ":3: warning: foo: ", ""},
+		{"config check", "tickTime=-1\n", ":3: warning: foo: ", ":4: tickTime=-1: "},
+		{"config check --strict", "", "", ":3: foo: "},
+		{"config --strict check", "", "", ":3: foo: "},
+		{"--strict config check", "tickTime=-1\n", "", ":3: foo: "},
+	} {
+		if err := os.WriteFile(file, []byte("dataDir="+dir+"\nclientPort=1\nfoo=1\n"+c.extra), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd, out := command(), new(bytes.Buffer)
+		cmd.SetArgs(append(strings.Fields(c.args), file))
+		cmd.SetOut(out)
+		err := cmd.Execute()
+		if !strings.Contains(out.String(), c.out) || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s: %q, %v", c.args, out, err)
+		}
+	}
+}
+
+// TestShortSilenceIsNotTold: a lease that lapses for a moment is no change of role.
+func TestShortSilenceIsNotTold(t *testing.T) {
+	m, now := new(member), time.Now()
+	for i, c := range []struct {
+		role  string
+		after time.Duration
+		told  bool
+	}{
+		{roleStarting, 0, true},
+		{"follower", time.Second, true},
+		{roleIdle, time.Second, false},
+		{roleIdle, idleHeld / 2, false},
+		{"follower", idleHeld / 2, false},
+		{roleIdle, time.Second, false},
+		{"leader", idleHeld / 2, true},
+		{roleIdle, time.Second, false},
+		{roleIdle, idleHeld, true},
+		{roleIdle, time.Second, false},
+		{"leader", 0, true},
+		{roleDown, 0, true},
+		{roleStarting, 0, true},
+	} {
+		now = now.Add(c.after)
+		if told := m.changed(c.role, now); told != c.told {
+			t.Errorf("%d: %s after %v: told %v", i, c.role, c.after, told)
 		}
 	}
 }

@@ -5,7 +5,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +48,9 @@ func command() *cobra.Command {
 		Args:          oneFile,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return noCommand(cmd, args[0], run(cmd.Context(), args[0], o))
+		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	o.addFlags(root)
@@ -67,6 +71,18 @@ func oneFile(_ *cobra.Command, args []string) error {
 		return usageError{errors.New("want one argument, the configuration file (zoo.cfg); zkserver --help lists the commands")}
 	}
 	return nil
+}
+
+// noCommand says which commands there are when what was taken for a file is none, and looks like a word.
+func noCommand(root *cobra.Command, word string, err error) error {
+	if _, no := os.Stat(word); !errors.Is(no, fs.ErrNotExist) || !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(word, "./") {
+		return err
+	}
+	names := make([]string, 0, len(root.Commands()))
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return usageError{fmt.Errorf("%s: neither a file nor a command; the commands are %s", word, strings.Join(names, ", "))}
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
@@ -92,28 +108,30 @@ func configCommand() *cobra.Command {
 		Short: "Check a configuration file and say what each line that is not obeyed comes to",
 		Args:  oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := config.Load(args[0], flags)
-			if err != nil {
-				return usageError{err}
-			}
+			c, err := config.Check(args[0], flags)
 			for _, n := range c.Notices {
 				kind := "note"
 				if n.Warning {
 					kind = "warning"
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s:%d: %s: %s: %s\n", c.File, n.Line, kind, n.Key, n.Text)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s:%d: %s: %s: %s\n", args[0], n.Line, kind, n.Key, n.Text)
+			}
+			if err != nil {
+				return usageError{err}
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: server %d, %s, clients on %s\n", c.File, c.ServerID, ensembleSize(len(c.Servers)), c.ClientAddr)
 			return nil
 		},
 	}
-	addConfigFlags(check, &flags)
 	parent := &cobra.Command{
 		Use:   "config",
 		Short: "Work with configuration files",
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{errors.New("want zkserver config check FILE")}
 		},
+	}
+	for _, c := range []*cobra.Command{check, parent} { // before "check" or behind it
+		addConfigFlags(c, &flags)
 	}
 	parent.AddCommand(check)
 	return parent

@@ -109,9 +109,19 @@ type Flags struct {
 
 // Load reads a zoo.cfg, its dynamic file and myid. All faults are reported at once, joined; each is an *Error.
 func Load(file string, f Flags) (*Config, error) {
+	c, err := Check(file, f)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Check is Load for who wants to know all that is to be said of a file: a configuration with faults is returned too, for
+// its Notices.
+func Check(file string, f Flags) (*Config, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
+		return new(Config), fmt.Errorf("reading the configuration: %w", err)
 	}
 	p := &parser{flags: f, c: &Config{
 		File: file, TickTime: DefaultTickTime, MaxClientCnxns: DefaultMaxClientCnxns, MaxBuffer: DefaultMaxBuffer,
@@ -121,10 +131,7 @@ func Load(file string, f Flags) (*Config, error) {
 	p.file = file
 	p.parse(parseProperties(string(text)))
 	p.finish()
-	if len(p.errs) > 0 {
-		return nil, errors.Join(p.errs...)
-	}
-	return p.c, nil
+	return p.c, errors.Join(p.errs...)
 }
 
 // parser collects the keys, and every fault instead of the first.

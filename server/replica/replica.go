@@ -48,6 +48,7 @@ type Replica struct {
 	state        stateWriter
 	bulk         bulk
 
+	lapses   lapses       // belongs to the loop
 	lease    atomic.Int64 // ns since born
 	applied  atomic.Int64
 	ensemble atomic.Uint64
@@ -303,8 +304,19 @@ func (r *Replica) setLease(d time.Duration) {
 	if r.single && until > 0 {
 		until = math.MaxInt64 // nobody else can have expired a session
 	}
-	if r.lease.Load() != until && r.ctx.Err() == nil {
-		r.lease.Store(until)
+	was := r.lease.Load()
+	if was == until || r.ctx.Err() != nil {
+		return
+	}
+	now := time.Since(r.born)
+	r.lease.Store(until)
+	if until <= int64(now) {
+		return // it gives no leave either
+	}
+	if lapsed, tell := r.lapses.renewed(time.Duration(was), now); tell {
+		r.log.Info().Dur("for", lapsed).Int("lapses", r.lapses.count).Dur("longest", r.lapses.longest).
+			Msg("clients are answered again: the serving lease had lapsed")
+		r.lapses.told(now)
 	}
 }
 
