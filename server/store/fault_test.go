@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -145,6 +146,61 @@ func TestFullDiskOfTheLog(t *testing.T) {
 	heard.one(t)
 	if _, last := s.LogBounds(); last > z(1, 10) {
 		t.Errorf("the log ends at %v", last)
+	}
+}
+
+// TestFaultsAtStartAreNotTakenForAbsence: whatever can not be looked at once, the start is refused, or nothing is lost.
+func TestFaultsAtStartAreNotTakenForAbsence(t *testing.T) {
+	withState, _ := crashed(t, 40, minMemTable, true)
+	noState := copyFS(t, withState)
+	if err := noState.RemoveAll(stateDir(t, noState)); err != nil {
+		t.Fatal(err)
+	}
+	java := vfs.NewMem()
+	for _, dir := range []string{"/data/version-2", "/wal"} {
+		if err := java.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit0(t, java, "/data/version-2/snapshot.1")
+	for name, base := range map[string]vfs.FS{"whole": withState, "no state": noState, "Java's": java} {
+		at, refused := 0, 0
+		for again := true; again && !t.Failed(); {
+			at++
+			n, written := 0, false
+			f := &fault{on: true, match: func(op errorfs.Op) bool {
+				// Once Pebble has begun to write, a failed start may end the process: it compacts on without its file cache.
+				written = written || op.Kind == errorfs.OpCreate
+				if written || op.Kind != errorfs.OpList && op.Kind != errorfs.OpStat {
+					return false
+				}
+				n++
+				return n == at
+			}}
+			fs := copyFS(t, base)
+			s, rec, err := Open(testOptions(f.fs(fs)))
+			f.set(false)
+			switch {
+			case err != nil:
+				refused++
+			case name == "Java's" || rec.Hard != *hard(1, 1) || rec.Last != z(1, 40):
+				t.Errorf("%s, operation %d: opened with %+v", name, at, rec)
+				mustClose(t, s)
+			default:
+				mustClose(t, s)
+			}
+			if name == "Java's" {
+				if names, _ := fs.List("/wal"); slices.Contains(names, "log") {
+					t.Errorf("%s, operation %d: a log was created", name, at)
+				}
+			} else if s, rec, err := Open(testOptions(fs)); err != nil || rec.Hard != *hard(1, 1) || rec.Last != z(1, 40) || rec.NeedSnap {
+				t.Errorf("%s, operation %d: afterwards %+v, %v", name, at, rec, err)
+			} else {
+				mustClose(t, s)
+			}
+			again = f.hits > 0
+		}
+		t.Logf("%s: %d operations, %d refused", name, at, refused)
 	}
 }
 

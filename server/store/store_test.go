@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/zkserver/zkserver/internal/faultfs"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
 )
@@ -198,6 +200,68 @@ func TestReadLog(t *testing.T) {
 		got, missing, err := s.ReadLog(c.after, c.upto, c.bytes)
 		if err != nil || len(got) != c.want || missing != c.missing {
 			t.Errorf("ReadLog(%v, %v, %d): %d entries, missing %t, %v", c.after, c.upto, c.bytes, len(got), missing, err)
+		}
+	}
+}
+
+// TestReadLogUnderACut: what a cut takes away is missing, not skipped, also while only the database shows the cut.
+func TestReadLogUnderACut(t *testing.T) {
+	noLeaks(t)
+	fs, shut, met, open := gateFS(vfs.NewMem(), func(op errorfs.Op) bool { return faultfs.IsSync(op) && strings.HasSuffix(op.Path, ".log") })
+	o := testOptions(fs)
+	o.DiffCount = 3
+	s, _, m := mustOpen(t, o)
+	for _, run := range [][]zab.Entry{entries(z(1, 1), 5, 10), entries(z(2, 1), 2, 10), entries(z(3, 1), 3, 10)} {
+		e := run[0].Zxid.Epoch()
+		mustPersist(t, s, zab.PersistOp{Append: run, Hard: hard(e, e), Commit: run[len(run)-1].Zxid})
+		writeState(t, s, m, run)
+	}
+	if err := s.FlushState(); err != nil {
+		t.Fatal(err)
+	}
+	shut()
+	done := make(chan zab.Zxid)
+	go func() {
+		base, _, err := s.CutLog(noCursor)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- base
+	}()
+	<-met
+	for shows := true; shows; {
+		_, c, err := s.logDB.Get(entryKey(z(2, 2)))
+		if shows = err == nil; shows {
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if run, missing, err := s.ReadLog(z(1, 5), z(3, 3), 1<<20); err != nil || len(run) > 0 || !missing {
+		t.Errorf("behind 1:5 come %v, missing %t, %v", run, missing, err)
+	}
+	close(open)
+	if base := <-done; base != z(2, 2) {
+		t.Errorf("cut at %v", base)
+	}
+	mustClose(t, s)
+}
+
+func TestWhatContinues(t *testing.T) {
+	l := &logState{base: z(1, 3), last: z(7, 2), ended: []zab.EpochEnd{{Epoch: 1, Last: z(1, 5)}, {Epoch: 3, Last: z(3, 1)}, {Epoch: 4, Last: z(4, 2)}}}
+	whole := &logState{last: z(7, 2), ended: []zab.EpochEnd{{Epoch: 3, Last: z(3, 1)}}}
+	for _, c := range []struct {
+		l         *logState
+		before, z zab.Zxid
+		want      bool
+	}{
+		{l, z(1, 3), z(1, 4), true}, {l, z(1, 5), z(3, 1), true}, {l, z(3, 1), z(4, 1), true}, {l, z(4, 2), z(7, 1), true},
+		{l, z(1, 4), z(3, 1), false}, {l, z(1, 5), z(4, 1), false}, {l, z(1, 5), z(7, 1), false}, {l, z(3, 1), z(7, 1), false},
+		{l, z(1, 5), z(2, 1), false}, {l, z(1, 5), z(1, 6), false}, {l, z(7, 2), z(7, 3), false}, {l, z(7, 2), z(8, 1), false},
+		{whole, 0, z(3, 1), true}, {whole, 0, z(7, 1), false}, {whole, 0, z(2, 1), false}, {whole, z(3, 1), z(7, 1), true},
+	} {
+		if got := c.l.continues(c.before, c.z); got != c.want {
+			t.Errorf("%v behind %v: %t", c.z, c.before, got)
 		}
 	}
 }

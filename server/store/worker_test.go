@@ -227,6 +227,9 @@ func (w *worker) state() error {
 	for _, e := range w.v.history[from : from+1+w.c.rng.IntN(upto-from)] {
 		w.tree.apply(e, c)
 	}
+	if w.c.rng.IntN(3) == 0 { // most batches are part of a sweep then
+		w.s.state.acls.limit, w.s.state.acls.part = 0, 1+w.c.rng.IntN(5)
+	}
 	return w.s.WriteState(w.tree.batchOf(c))
 }
 
