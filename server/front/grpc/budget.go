@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -102,15 +103,47 @@ func (l *link) give(n int64) {
 	l.all.Release(n)
 }
 
-// within gives all calls but streams a time to end in; reading a call's message ends with it too. It is a tap: it may not
-// wait.
+// within gives all calls but sessions a time to end in, and a health watch one for its request to come in: reading what
+// does not come ends with it. It is a tap: it may not wait.
 func (s *Server) within(ctx context.Context, i *tap.Info) (context.Context, error) {
-	if s.endless[i.FullMethodName] {
+	switch i.FullMethodName {
+	case zkv1.ZooKeeperService_Session_FullMethodName:
 		return ctx, nil
+	case healthpb.Health_Watch_FullMethodName:
+		limited, cancel := context.WithCancel(ctx)
+		late := time.AfterFunc(s.opts.CallTimeout, cancel)
+		context.AfterFunc(ctx, func() {
+			late.Stop()
+			cancel()
+		})
+		return context.WithValue(limited, lateKey{}, late), nil
 	}
 	limited, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
 	context.AfterFunc(ctx, cancel)
 	return limited, nil
+}
+
+// lateKey is of the timer that ends a watch whose request does not come.
+type lateKey struct{}
+
+// watched is a stream that stays once its request has come.
+type watched struct{ grpc.ServerStream }
+
+// RecvMsg implements grpc.ServerStream.
+func (w watched) RecvMsg(m any) error {
+	err := w.ServerStream.RecvMsg(m)
+	if late, ok := w.Context().Value(lateKey{}).(*time.Timer); ok {
+		late.Stop()
+	}
+	return err
+}
+
+// stay is the interceptor of streams.
+func stay(srv any, ss grpc.ServerStream, i *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if i.FullMethod == healthpb.Health_Watch_FullMethodName {
+		ss = watched{ss}
+	}
+	return handler(srv, ss)
 }
 
 // account is the interceptor of unary calls.

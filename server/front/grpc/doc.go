@@ -8,7 +8,7 @@
 // lock but the encoders, and those wait for nothing.
 //
 // Unary reads run on a connection of their own, without a session. Unary writes share one session of this server's,
-// each with its own caller's identities (gateway.go).
+// each with its own caller's identities (gateway.go). What their clients do not read has a bound (budget.go).
 //
 // It imports server/session, znode, proto/zk/v1 and gRPC. To begin reading: stream.go.
 package grpcfront

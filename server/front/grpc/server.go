@@ -43,7 +43,6 @@ type Server struct {
 	health  *health.Server
 	gateway *gateway
 	room    *semaphore.Weighted // for the replies to unary calls
-	endless map[string]bool     // methods that take as long as the client likes
 
 	mu      sync.Mutex
 	stopped bool
@@ -58,7 +57,6 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, log: o.Log.With().Str("part", "grpc").Logger(), health: health.NewServer(), room: semaphore.NewWeighted(allRoom)}
 	s.gateway = newGateway(&s.opts)
-	s.endless = map[string]bool{zkv1.ZooKeeperService_Session_FullMethodName: true, healthpb.Health_Watch_FullMethodName: true}
 	s.grpc = grpc.NewServer(
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(o.MaxBuffer+messageRoom),
@@ -69,7 +67,7 @@ func New(o Options) (*Server, error) {
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.WaitForHandlers(true),
 		grpc.InTapHandle(s.within),
-		grpc.UnaryInterceptor(s.account),
+		grpc.UnaryInterceptor(s.account), grpc.StreamInterceptor(stay),
 		grpc.ConnectionTimeout(o.Handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: aliveAfter, Timeout: aliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive, PermitWithoutStream: true}),
