@@ -26,6 +26,7 @@ type applier struct {
 	step ApplyStep
 	txns []*znode.Txn
 
+	since      atomic.Int64 // when the present piece of work began, as Replica.Now; zero: it rests
 	mismatches atomic.Uint64
 	txnCount   atomic.Uint64
 }
@@ -45,6 +46,7 @@ func (a *applier) run() {
 		for _, w := range a.queue.take() {
 			a.rest.Lock()
 			err := a.do(&w)
+			a.since.Store(0)
 			a.rest.Unlock()
 			if err != nil {
 				a.r.fatal(err)
@@ -54,7 +56,19 @@ func (a *applier) run() {
 	}
 }
 
+// begin notes that a piece of work begins: a few milliseconds, if no disk hangs.
+func (a *applier) begin() { a.since.Store(a.r.Now()) }
+
+// standing is how long the present piece of work has lasted; zero: it rests.
+func (a *applier) standing() time.Duration {
+	if t := a.since.Load(); t != 0 {
+		return max(time.Duration(a.r.Now()-t), 1)
+	}
+	return 0
+}
+
 func (a *applier) do(w *work) error {
+	a.begin()
 	if d := &w.deliver; d.Upto != 0 {
 		if err := a.readGap(d.After, d.Held); err != nil {
 			return err
@@ -74,6 +88,7 @@ func (a *applier) do(w *work) error {
 func (a *applier) readGap(after, upto zab.Zxid) error {
 	after = max(after, zab.Zxid(a.r.applied.Load()))
 	for after < upto {
+		a.begin()
 		es, missing, err := a.r.store.ReadLog(after, upto, readBytes)
 		if err != nil {
 			return err
@@ -124,6 +139,7 @@ func (a *applier) apply() {
 	r := a.r
 	txns := a.txns
 	for len(txns) > 0 {
+		a.begin()
 		r.state.waitRoom()
 		r.mu.Lock()
 		start, n := time.Now(), 0

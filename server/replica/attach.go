@@ -16,6 +16,7 @@ const (
 	reasonNotServing             = zab.Reason(session.ReasonNotServing)
 	reasonSnapshot               = zab.Reason(session.ReasonSnapshot)
 	reasonDiskStuck   zab.Reason = "a sync of the log does not end"
+	reasonStateStuck  zab.Reason = "what is committed is not applied"
 )
 
 // attach is a question to the leader about an existing session. It changes nothing but the owner, so it may be asked
@@ -24,7 +25,7 @@ type attach struct{ in Attach }
 
 // attach takes a connection's wish for a session.
 func (m *Machine) attach(in Attach) {
-	if m.refusing || m.leaving.on {
+	if m.refusing || m.leaving.on || m.stuck {
 		m.closeConn(in.Conn, reasonNotServing)
 		return
 	}

@@ -77,6 +77,9 @@ type (
 	Leave struct{}
 	// DiskStuck says that a sync of the log has lasted longer than a leader may take.
 	DiskStuck struct{}
+	// StateStuck says that the applier has stood still for longer than a server may that serves, most likely because the
+	// disk of the state hangs; or (On false) that it goes on.
+	StateStuck struct{ On bool }
 )
 
 // Created is a session that a createSession of this process has made.
@@ -103,3 +106,4 @@ func (Applied) isInput()    {}
 func (Core) isInput()       {}
 func (Leave) isInput()      {}
 func (DiskStuck) isInput()  {}
+func (StateStuck) isInput() {}

@@ -311,7 +311,7 @@ func (m *Machine) roleChanged(ev zab.RoleChanged) {
 	switch ev.Role {
 	case zab.Looking:
 		m.wantLook = true
-		if !m.core.BarrierPassed() {
+		if !m.core.BarrierPassed() || m.stuck {
 			m.stepElection(election.Resigned{})
 		}
 		if ev.Reason == zab.ReasonHandOver {
@@ -358,7 +358,7 @@ func (m *Machine) setServing(on bool) {
 // held at once; where servers hear different things of each other roles may be chosen and left again without end, so
 // those that follow without any service between them wait a little, and a little longer.
 func (m *Machine) look() bool {
-	if !m.wantLook || !m.core.BarrierPassed() || m.leaving.on || m.now < m.lookAt {
+	if !m.wantLook || m.stuck || !m.core.BarrierPassed() || m.leaving.on || m.now < m.lookAt {
 		return false
 	}
 	m.wantLook = false

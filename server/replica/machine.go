@@ -78,6 +78,7 @@ type Machine struct {
 	campaign  bool          // stand at once (TimeoutNow)
 	successor zab.ServerID  // named by the Goodbye of the last leader
 	lease     time.Duration
+	stuck     bool // the applier stands still
 	leaving   leaving
 
 	lead    *leadership
@@ -223,6 +224,8 @@ func (m *Machine) Step(in Input) {
 		if m.lead != nil {
 			m.stepCore(zab.StepDown{Reason: reasonDiskStuck})
 		}
+	case StateStuck:
+		m.stateStuck(in.On)
 	}
 }
 
@@ -238,12 +241,33 @@ func (m *Machine) Ready() (Effects, bool) {
 		m.absorb()
 	}
 	if m.eff.empty() {
-		return Effects{Gen: m.gen, Lease: m.lease}, false
+		return Effects{Gen: m.gen, Lease: m.answerUntil()}, false
 	}
 	e := m.eff
-	e.Gen, e.Lease = m.gen, m.lease
+	e.Gen, e.Lease = m.gen, m.answerUntil()
 	m.eff = Effects{}
 	return e, true
+}
+
+// stateStuck: nobody is served by a tree that stands still. Its clients find another server. A leader leaves the office to
+// one that applies, and takes part in no election before it goes on; a learner stays, because its log counts.
+func (m *Machine) stateStuck(on bool) {
+	m.stuck = on
+	if !on {
+		return
+	}
+	m.closeAll(reasonStateStuck)
+	if m.lead != nil {
+		m.stepCore(zab.StepDown{Reason: reasonStateStuck})
+	}
+}
+
+// answerUntil is the lease, unless the tree stands still.
+func (m *Machine) answerUntil() time.Duration {
+	if m.stuck {
+		return 0
+	}
+	return m.lease
 }
 
 // flush sends on what this server's clients have asked for, and what others have.

@@ -218,6 +218,7 @@ func (r *Replica) tick() {
 	defer t.Stop()
 	last := time.Since(r.born)
 	watch := SyncWatch{Limit: cmp.Or(r.opts.Zab.SyncLimit, defaultSyncLimit)}
+	stands := watch
 	for {
 		select {
 		case <-r.ctx.Done():
@@ -234,7 +235,23 @@ func (r *Replica) tick() {
 				r.log.Error().Dur("for", took).Msg("a sync of the log does not end; as leader this server steps down")
 				r.inbox.push(DiskStuck{})
 			}
+			r.watchApplier(&stands, late)
 		}
+	}
+}
+
+// watchApplier has the Machine told when the applier begins to stand still and when it goes on.
+func (r *Replica) watchApplier(w *SyncWatch, late time.Duration) {
+	was := w.Stuck()
+	took, begins := w.Look(r.applier.standing(), late)
+	switch {
+	case begins:
+		r.log.Error().Dur("for", took).
+			Msg("what is committed is not applied: does the disk of the state hang? Nobody is served; as leader this server steps down")
+		r.inbox.push(StateStuck{On: true})
+	case was && !w.Stuck():
+		r.log.Info().Msg("what is committed is applied again")
+		r.inbox.push(StateStuck{})
 	}
 }
 

@@ -95,7 +95,7 @@ func ids(in []zab.ServerID) []uint64 {
 // Status is the loop's part of Status.
 func (m *Machine) Status() Status {
 	return Status{
-		Zab: m.core.Status(), Role: m.role, Serving: m.serving, Leader: m.leader, Epoch: m.epoch,
+		Zab: m.core.Status(), Role: m.role, Serving: m.serving && !m.stuck, Leader: m.leader, Epoch: m.epoch,
 		Delivered: m.delivered, Applied: m.applied,
 		PendingSyncs: len(m.syncing), Pending: m.waiting.len(), Outstanding: m.waiting.len() + len(m.parked), Counts: m.counts,
 	}

@@ -2,13 +2,17 @@ package replica
 
 import "time"
 
-// SyncWatch tells a disk that hangs from a process that was paused in the middle of a sync.
+// SyncWatch tells a disk that hangs from a process that was paused in the middle of a sync. What is said of syncs here
+// goes for anything else that should not last.
 type SyncWatch struct {
 	Limit  time.Duration
 	took   time.Duration // what the present sync had taken when looked at last
 	excuse time.Duration // pauses of this process since it began
 	stuck  bool
 }
+
+// Stuck reports whether it lasts too long.
+func (w *SyncWatch) Stuck() bool { return w.stuck }
 
 // Look is told at each quantum how long the present sync has lasted, zero for none, and how late the quantum is. It
 // returns how long the disk has taken, and whether that has just become too long.
