@@ -33,10 +33,10 @@ func TestOutcome(t *testing.T) {
 		"storage, something hangs":  {storage: true, err: broken, left: true},
 		"both, and something hangs": {part: true, storage: true, err: broken, left: true},
 	} {
-		ended, part, storage := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		ended, part, storage := make(chan struct{}), make(chan error, 1), make(chan error, 1)
 		cancel := func() {
 			if c.ended {
-				ended <- broken
+				close(ended)
 			}
 		}
 		if c.part {
@@ -46,7 +46,7 @@ func TestOutcome(t *testing.T) {
 			storage <- broken
 		}
 		if c.ended && !c.part && !c.storage {
-			ended <- nil
+			close(ended)
 		}
 		limit := time.Minute
 		if c.left {

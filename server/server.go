@@ -208,9 +208,16 @@ func (s *Server) Run(ctx context.Context) error {
 		s.replica.Leave(limit)
 		return nil
 	})
-	ended := make(chan error, 1)
-	go func() { ended <- g.Wait() }() // ends with all parts, after a fault perhaps never
+	ended := make(chan struct{})
+	var all error
+	go func() { // ends with all parts, after a fault perhaps never
+		defer close(ended)
+		all = g.Wait()
+	}()
 	left, err := outcome(ended, fault, s.replica.Fault(), cancel, faultLimit)
+	if err == nil {
+		err = all
+	}
 	switch {
 	case left:
 		s.log.Error().Err(err).Dur("waited", faultLimit).Msg("fatal: this server stops, and leaves what does not end")
@@ -222,11 +229,11 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // outcome waits for the end of all parts. Once a fault of one of them, or of the storage, is known, it cancels the others
-// and waits no longer than limit; left tells that it was in vain.
-func outcome(ended, part, storage <-chan error, cancel func(), limit time.Duration) (left bool, err error) {
+// and waits no longer than limit; left tells that it was in vain. Without a fault everything has ended.
+func outcome(ended <-chan struct{}, part, storage <-chan error, cancel func(), limit time.Duration) (left bool, err error) {
 	select {
-	case err = <-ended:
-		return false, err
+	case <-ended:
+		return false, nil
 	case err = <-part:
 	case err = <-storage:
 	}

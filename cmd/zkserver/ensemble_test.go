@@ -99,8 +99,8 @@ func TestUsageErrors(t *testing.T) {
 		"ensemble --tick=0s":      "--tick=0s: want 1ms or more",
 		"ensemble --observers=-1": "--observers=-1: want 0 or more",
 		"ensemble --servers=17":   "--servers=17 --observers=0: want at most 16 in all",
-		"versoin":                 "versoin: neither a file nor a command; the commands are completion, config, ensemble, help, start-foreground, version",
-		"versoin.cfg":             "no such file",
+		"status":                  "status: neither a file nor a command; the commands are completion, config, ensemble, help, start-foreground, version",
+		"status.cfg":              "no such file",
 	} {
 		cmd := command()
 		cmd.SetArgs(strings.Fields(args))

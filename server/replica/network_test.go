@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -201,9 +202,8 @@ func (s *side) SendSnapshot(ctx context.Context, l zab.Link, src transport.Snaps
 		for end := false; !end && err == nil; {
 			var chunk []byte
 			if chunk, end, err = src.Next(4 << 10); err == nil {
-				err = sink.Write(append([]byte(nil), chunk...))
+				err = errors.Join(sink.Write(append([]byte(nil), chunk...)), ctx.Err())
 				progress()
-				err = ctx.Err()
 			}
 		}
 		if err == nil {
