@@ -3,10 +3,12 @@ package replica
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/zkserver/zkserver/server/peer"
 	"github.com/zkserver/zkserver/server/session"
+	"github.com/zkserver/zkserver/server/store"
 	"github.com/zkserver/zkserver/server/transport"
 	"github.com/zkserver/zkserver/zab"
 	"github.com/zkserver/zkserver/znode"
@@ -96,10 +98,22 @@ func DecodeForwards(msgs []peer.Message) error {
 func (r *Replica) SnapshotStart(l zab.Link, z zab.Zxid) (transport.SnapshotSink, error) {
 	w, err := r.store.NewSnapshotWriter(z)
 	if err != nil {
+		r.pauseIfLow(err)
 		return nil, err
 	}
 	r.log.Info().Uint64("from", uint64(l.Peer)).Str("zxid", z.String()).Msg("receiving a snapshot")
 	return &sink{r: r, link: l, zxid: z, w: w}, nil
+}
+
+// pauseIfLow waits for lowDiskPause, or the end of Run, if the disk is why there is no snapshot.
+func (r *Replica) pauseIfLow(err error) {
+	if !errors.Is(err, store.ErrDiskLow) {
+		return
+	}
+	select {
+	case <-time.After(lowDiskPause):
+	case <-r.ctx.Done():
+	}
 }
 
 // Leave hands a leadership over and lets Run end: a leader waits for its successor as architecture 4.9 says, anybody

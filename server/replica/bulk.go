@@ -101,6 +101,7 @@ func (b *bulk) open(ev zab.NeedSnapshot) *store.SnapshotReader {
 	rd, err := b.r.store.SnapshotReader()
 	if err != nil {
 		b.r.log.Warn().Err(err).Uint64("peer", uint64(ev.Link.Peer)).Msg("no snapshot for a learner")
+		b.r.pauseIfLow(err)
 		return nil
 	}
 	return rd

@@ -66,6 +66,7 @@ const (
 	waitingRepeat   = 15 * time.Second
 	readBytes       = 1 << 20
 	snapshotPatient = 30 * time.Second // for the state to reach what a snapshot must hold
+	lowDiskPause    = 3 * time.Second  // before it is said that a nearly full disk allows no snapshot: it will be asked for again at once
 )
 
 func (o Options) withDefaults() Options {

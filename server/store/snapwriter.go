@@ -43,7 +43,7 @@ func (s *Store) NewSnapshotWriter(z zab.Zxid) (*SnapshotWriter, error) {
 	if err := s.failure.get(); err != nil {
 		return nil, err
 	}
-	if s.diskLow.Load() {
+	if _, low := s.CheckDisk(); low { // the host may not have looked yet
 		return nil, ErrDiskLow
 	}
 	if !s.beginCreating() {

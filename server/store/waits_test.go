@@ -235,6 +235,9 @@ func TestDiskLowEndsASnapshot(t *testing.T) {
 			t.Errorf("finished: %v", err)
 		}
 		w.Abort()
+		if _, err := s.NewSnapshotWriter(at); !errors.Is(err, ErrDiskLow) {
+			t.Errorf("another one: %v", err)
+		}
 		if dirs := files(t, mem, "/data", prefix(statePrefix)); len(dirs) != 1 {
 			t.Errorf("left: %v", dirs)
 		}
