@@ -30,8 +30,8 @@ func TestListsOfNobodyGo(t *testing.T) {
 	o := testOptions(vfs.NewMem())
 	s, _, m := mustOpen(t, o)
 	long := strings.Repeat("u", 100_000)
-	mustPersist(t, s, zab.PersistOp{Append: entries(z(1, 1), 200, 1), Hard: hard(1, 1), Commit: z(1, 200)})
-	for i := range 200 {
+	mustPersist(t, s, zab.PersistOp{Append: entries(z(1, 1), 50, 1), Hard: hard(1, 1), Commit: z(1, 50)})
+	for i := range 50 {
 		m.applied = z(1, uint32(i+1))
 		m.nodes["/x"] = znode.NodeRecord{Path: "/x", Data: []byte{}, ACL: listOf(fmt.Sprint(i) + long)}
 		b := &StateBatch{Applied: m.applied, Nodes: []StateNode{{Path: "/x", Record: m.nodes["/x"], DataToo: true}}, Digests: m.Digests()}
@@ -56,7 +56,7 @@ func TestListsOfNobodyGo(t *testing.T) {
 // TestSweepInParts: nodes and lists change while a sweep goes through them, a few nodes with each batch.
 func TestSweepInParts(t *testing.T) {
 	noLeaks(t)
-	const last = 1500
+	const last = 600
 	o := testOptions(vfs.NewMem())
 	s, _, m := mustOpen(t, o)
 	mustPersist(t, s, zab.PersistOp{Append: entries(z(1, 1), last, 1), Hard: hard(1, 1), Commit: z(1, last)})
@@ -83,10 +83,10 @@ func TestSweepInParts(t *testing.T) {
 			parts++
 		}
 		most = max(most, len(t0.ids))
-		if n := listsOnDisk(t, s); n != len(t0.ids) {
-			t.Fatalf("%d lists, %d on the disk", len(t0.ids), n)
-		}
-		if i%97 == 0 {
+		if i%31 == 0 {
+			if n := listsOnDisk(t, s); n != len(t0.ids) {
+				t.Fatalf("%d lists, %d on the disk", len(t0.ids), n)
+			}
 			got := newModel()
 			got.nodes = map[string]znode.NodeRecord{}
 			sc := s.state.db.NewSnapshot()
