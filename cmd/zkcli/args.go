@@ -51,7 +51,7 @@ func (c *command) parse(words []string) (*invocation, error) {
 			name, value, inline := strings.Cut(strings.TrimLeft(w, "-"), "=")
 			o := c.option(name)
 			if o == nil {
-				return nil, unrecognized(w)
+				return nil, c.unrecognized(w)
 			}
 			if o.arg != "" && !inline {
 				if len(words) == 0 {
@@ -70,14 +70,40 @@ func (c *command) parse(words []string) (*invocation, error) {
 		}
 	}
 	if len(in.args) < c.min || len(in.args) > c.max {
-		return nil, usageError{c.usageText()}
+		return nil, c.wrongCall(in.args)
 	}
 	return in, nil
 }
 
+// wrongCall is a call with too few arguments, or too many: the usage, as zkCli prints it, and which.
+func (c *command) wrongCall(args []string) error {
+	if len(args) > c.max {
+		return usagef("%s\nnot expected: %s", c.usageText(), strings.Join(args[c.max:], " "))
+	}
+	return usagef("%s\nmissing: %s", c.usageText(), strings.Join(c.arguments()[len(args):], " "))
+}
+
+// arguments are the names of those that there have to be.
+func (c *command) arguments() []string {
+	var out []string
+	depth, value := 0, false // in brackets; the word is an option's
+	for _, w := range strings.Fields(c.usage) {
+		opens := strings.Count(w, "[")
+		if depth+opens == 0 && w[0] != '-' && !value {
+			out = append(out, w)
+		}
+		value = depth+opens == 0 && w[0] == '-'
+		depth += opens - strings.Count(w, "]")
+	}
+	return out
+}
+
 // unrecognized is an option that a command has not. Those before it are often meant.
-func unrecognized(w string) error {
+func (c *command) unrecognized(w string) error {
 	name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
+	if name == "h" || name == "help" {
+		return usagef("Unrecognized option: %s (\"zkcli help %s\" tells the options)", w, c.name)
+	}
 	for _, o := range globalOptions {
 		if o, _, _ = strings.Cut(o, "\t"); name != "" && strings.TrimLeft(o, "-") == name {
 			return usagef("Unrecognized option: %s (it stands before the command: zkcli %s ... COMMAND)", w, o)
@@ -94,7 +120,7 @@ func (in *invocation) short(w string, words []string) ([]string, error) {
 	for i := 1; i < len(w); i++ {
 		o := in.cmd.option(w[i : i+1])
 		if o == nil {
-			return nil, unrecognized(w)
+			return nil, in.cmd.unrecognized(w)
 		}
 		if o.arg == "" {
 			in.opts[o.name] = ""

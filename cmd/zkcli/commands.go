@@ -242,6 +242,7 @@ func commands() []*command {
 			name: "watch", usage: "[-r] [-c count] path", summary: "print what happens, until Ctrl-C", min: 1, max: 1, run: watchLive, long: true, endless: true,
 			example: "zkcli watch -r /app",
 			options: []option{{name: "r", help: "In the whole tree"}, {name: "c", arg: "count", help: "Until so many events have come"}},
+			more:    "Ctrl-C is how it ends, with exit code 0; with -c it has come too early, and the code is 130.",
 		},
 		{name: "whoami", summary: "list the connection's identities", run: whoAmI},
 	}

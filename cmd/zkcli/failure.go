@@ -87,6 +87,43 @@ func (e overdue) Error() string {
 }
 func (e overdue) Unwrap() error { return e.err }
 
+// usualMaxBuffer is how many bytes a request may have at most, unless the server's jute.maxbuffer is set.
+const usualMaxBuffer = 1<<20 - 1
+
+// requestHeads is what a request has at least besides paths and data.
+const requestHeads = 28
+
+// longRequest is a connection that was lost behind a request which servers close it for.
+type longRequest struct {
+	err  error
+	size int
+}
+
+func (e longRequest) Error() string {
+	return fmt.Sprintf("%s (the request has more than %d bytes; servers close the connection at more than jute.maxbuffer, %d unless set)", message(e.err), e.size, usualMaxBuffer)
+}
+func (e longRequest) Unwrap() error { return e.err }
+
+// ofLength gives an error of operations that were sent together, with their length if that may be why.
+func ofLength(err error, ops ...client.Op) error {
+	if client.CodeOf(err) != client.ErrConnectionLoss {
+		return err
+	}
+	size := requestHeads
+	for _, op := range ops {
+		switch op := op.(type) {
+		case client.CreateOp:
+			size += len(op.Path) + len(op.Data)
+		case client.SetOp:
+			size += len(op.Path) + len(op.Data)
+		}
+	}
+	if size < usualMaxBuffer {
+		return err
+	}
+	return longRequest{err, size}
+}
+
 // exitCode is the exit code of a command that ended with err, by the kind of error, or as zkCli has it.
 func exitCode(err error, compat bool) int {
 	var unknown unknownCommand
@@ -133,7 +170,7 @@ func exitCode(err error, compat bool) int {
 // message is zkCli's text of an error.
 func message(err error) string {
 	var ce *client.Error
-	for _, own := range []any{new(mild), new(interrupted), new(overdue), new(maskedError)} {
+	for _, own := range []any{new(mild), new(interrupted), new(overdue), new(maskedError), new(longRequest)} {
 		if errors.As(err, own) {
 			return err.Error()
 		}

@@ -227,12 +227,17 @@ func (h *holding) run(hold *recipe.Hold) (code int, err error) {
 	var why error
 	var over <-chan time.Time
 	killed := false
+	var late time.Duration // how long ago it may have been lost
 	for {
 		select {
 		case ws := <-ch.changes:
 			switch {
 			case ws.Stopped():
+				began := time.Now()
 				ch.suspend(func() bool { return hold.Context().Err() == nil })
+				if why == nil && hold.Context().Err() != nil { // somebody else may have it by now
+					late = time.Since(began)
+				}
 				continue
 			case why != nil: // what it has started is to end too
 				if !killed {
@@ -248,6 +253,7 @@ func (h *holding) run(hold *recipe.Hold) (code int, err error) {
 		case <-lost:
 			lost, why = nil, context.Cause(hold.Context())
 			grace, _ := h.graces()
+			grace = max(0, grace-late)
 			h.s.p.note("%s is lost (%v): the command gets SIGTERM, and SIGKILL after %s", h.path, why, grace)
 			ch.signal(syscall.SIGTERM)
 			ch.signal(syscall.SIGCONT)

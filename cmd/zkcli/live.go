@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -25,6 +26,11 @@ func watchLive(ctx context.Context, s *session, in *invocation) error {
 	if err != nil {
 		return err
 	}
+	live := liveWatch{path: path, tree: mode == client.WatchTree, last: math.MaxInt64}
+	s.live.Store(&live)
+	ended := live
+	ended.last = math.MinInt64
+	defer func() { s.live.Store(&ended) }()
 	w, err := c.AddWatch(ctx, path, mode)
 	if err != nil {
 		return err
@@ -38,6 +44,9 @@ func watchLive(ctx context.Context, s *session, in *invocation) error {
 	for range count {
 		select {
 		case ev, ok := <-w.C:
+			if ev.Zxid > 0 { // else the server does not tell it
+				ended.last = ev.Zxid
+			}
 			switch {
 			case !ok || ev.Type == client.EventLost:
 				return ev.Err
@@ -49,6 +58,9 @@ func watchLive(ctx context.Context, s *session, in *invocation) error {
 				s.p.line("%#x %s %s", uint64(ev.Zxid), s.p.paint(eventColours[ev.Type], ev.Type.String()), ev.Path)
 			}
 		case <-ctx.Done():
+			if in.has("c") {
+				return ctx.Err()
+			}
 			return nil // this is how it ends
 		}
 	}

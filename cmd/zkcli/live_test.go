@@ -99,6 +99,15 @@ func TestRemoveStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctrlC, stop := context.WithCancel(ctx)
+	s.progress = stop
+	if err := remove(ctrlC, s, in); err == nil {
+		t.Error("it was not stopped")
+	}
+	if said.String() != "stopped: nothing deleted\n" {
+		t.Errorf("it says %q", said.String())
+	}
+	said.Reset()
+	ctrlC, stop = context.WithCancel(ctx)
 	steps := 0
 	s.progress = func() {
 		if steps++; steps > 1501 { // all are listed, and a transaction is through

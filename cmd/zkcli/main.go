@@ -25,8 +25,8 @@ func run(args []string, getenv func(string) string, stdin io.Reader, stdout, std
 	s.printWatches.Store(true)
 	defer s.close()
 	switch {
-	case o.help:
-		return exitCode(s.execute([]string{"help"}), o.compatExit)
+	case o.instead != "":
+		return exitCode(s.execute([]string{o.instead}), o.compatExit)
 	case len(rest) > 0:
 		return exitCode(s.execute(rest), o.compatExit)
 	case isTerminal(stdin) && isTerminal(stdout):

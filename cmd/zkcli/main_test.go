@@ -132,3 +132,13 @@ func envsubst(ts *testscript.TestScript, _ bool, args []string) {
 	file := ts.MkAbs(args[0])
 	ts.Check(os.WriteFile(file, []byte(os.Expand(ts.ReadFile(file), ts.Getenv)), 0o666))
 }
+
+// TestArguments: of every command the usage names those that there have to be.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for _, c := range append(commands(), check()) {
+		if n := len(c.arguments()); n < c.min {
+			t.Errorf("%s: %q, want %d", c.name, c.arguments(), c.min)
+		}
+	}
+}

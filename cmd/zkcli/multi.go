@@ -50,7 +50,7 @@ func multi(ctx context.Context, s *session, in *invocation) error {
 				s.p.note("nothing is done: %s", lines[i])
 			}
 		}
-		return err
+		return ofLength(err, ops...)
 	}
 	paths := []string{}
 	for i, r := range results {
@@ -63,7 +63,11 @@ func multi(ctx context.Context, s *session, in *invocation) error {
 		return nil
 	}
 	for _, p := range paths {
-		s.p.note("Created %s", p)
+		if s.p.format == raw {
+			s.p.line("%s", p)
+		} else {
+			s.p.note("Created %s", p)
+		}
 	}
 	s.p.note("%s done", count(len(ops), "operation"))
 	return nil

@@ -22,7 +22,7 @@ type options struct {
 	format     format
 	compatExit bool
 	auth       []client.Auth
-	help       bool
+	instead    string // the command that an option stands for: help or version
 
 	file  string          // of the ensembles' configuration
 	given map[string]bool // by flags, which win over that file
@@ -51,11 +51,12 @@ options:
   -client-configuration file   properties of the Java client; what asks for more security than there is, is refused
   -wire zookeeper|grpc   protocol, default $ZKCLI_WIRE, else zookeeper
   -auth scheme:data      credentials, as digest:user:password; repeatable; default $ZKCLI_AUTH
-  -o text|json|raw       output; raw prints a node's data as it is and lists one to a line
+  -o text|json|raw       output; raw prints a node's data as it is, lists one to a line, and what is created
   --compat-exit          exit codes of zkCli: 0, 1, 127
+  -help, --version       this text; the version
 
 exit codes: 0 ok, 1 failed (diff: they differ), 2 usage, 3 no connection or outcome unknown, 4 no such node,
-            5 node exists, 6 version does not match, 7 not permitted, 130 interrupted by Ctrl-C;
+            5 node exists, 6 version does not match, 7 not permitted, 130 interrupted by Ctrl-C (0: watch without -c);
             elect and lock: the command's own, 123 not had in time, 124 lost while it ran, 126 and 127 not startable
 environment: NO_COLOR (no colours on a terminal), ZKCLI_HISTORY (file of the shell's history), ZKCLI_CONFIG
 `
@@ -96,7 +97,7 @@ func parseOptions(args []string, getenv func(string) string) (o options, rest []
 	}
 	base := o
 	o.plain = &base
-	if o.help || len(args) > 0 && needsNoServer(args[0]) {
+	if o.instead != "" || len(args) > 0 && needsNoServer(args[0]) {
 		return o, args, nil // also where the configuration is wrong
 	}
 	to, err := o.to(server)
@@ -142,9 +143,12 @@ func (o *options) set(name, value string) (err error) {
 		o.wire, err = parseWire(value)
 	case "client-configuration":
 		err = o.readClientConfiguration(value)
-	case "waitforconnection", "compat-exit", "h", "help":
+	case "waitforconnection", "compat-exit":
 		o.compatExit = o.compatExit || name == "compat-exit"
-		o.help = o.help || name == "h" || name == "help"
+	case "h", "help":
+		o.instead = "help"
+	case "version":
+		o.instead = "version"
 	default:
 		err = usagef("Unrecognized option: -%s (zkcli -help tells the options)", name)
 	}

@@ -85,7 +85,7 @@ func (p *placer) flush(ctx context.Context) error {
 		p.made += len(batch)
 		return nil
 	case !errors.Is(err, client.ErrNodeExists) || !p.force && batch[0].path != "/":
-		return err
+		return ofLength(err, ops...)
 	}
 	for _, n := range batch {
 		p.s.progress()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/zkserver/zkserver/client"
 )
@@ -56,6 +57,10 @@ func remove(ctx context.Context, s *session, in *invocation) error {
 func (s *session) removed(path, what string, n int, err error) error {
 	s.p.meter("", 0, 0)
 	switch {
+	case client.MaybeApplied(err):
+		s.p.note("stopped: %s %s (perhaps those of the last transaction too), the rest is there", count(n, "node"), what)
+	case errors.Is(err, context.Canceled) && n == 0:
+		s.p.note("stopped: nothing %s", what)
 	case err != nil && n > 0:
 		s.p.note("stopped: %s %s, the rest is there", count(n, "node"), what)
 	case err != nil:

@@ -25,11 +25,12 @@ type session struct {
 	interactive  bool           // more commands may follow: watches are printed
 	interrupts   bool           // Ctrl-C ends the command, not the program
 	printWatches atomic.Bool
-	shown        chan struct{}       // closed when all that watches told is printed; nil: nobody prints
-	watches      map[watchKey]func() // those that stand, by what drops them here
-	history      []string            // every command of a shell or script, by number
-	last         error               // of the last command: the exit code
-	progress     func()              // a command of many steps calls it after each: it ends when one takes too long
+	live         atomic.Pointer[liveWatch] // of the command watch, the last one; nil: there was none
+	shown        chan struct{}             // closed when all that watches told is printed; nil: nobody prints
+	watches      map[watchKey]func()       // those that stand, by what drops them here
+	history      []string                  // every command of a shell or script, by number
+	last         error                     // of the last command: the exit code
+	progress     func()                    // a command of many steps calls it after each: it ends when one takes too long
 	quitting     bool
 
 	usualTerminal func() (back func()) // of a shell: makes the terminal what programs expect
@@ -152,6 +153,9 @@ func (s *session) dispatch(words []string) error {
 			defer signal.Stop(pressed)
 			select {
 			case <-pressed:
+				if s.p.errTTY && !s.interrupts { // the terminal has shown ^C
+					s.p.note("")
+				}
 				cancel(errPressed)
 				if s.interrupts { // else a second one ends the program
 					<-ended

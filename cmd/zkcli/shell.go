@@ -116,6 +116,9 @@ func (s *session) complete(text string, cursor int) (head string, words []string
 			words = append(words, v)
 		}
 	}
+	if len(words) == 1 && cursor == len(runes) && !strings.HasPrefix(words[0], "/") && !strings.HasPrefix(words[0], "@") {
+		words[0] += " " // a path and an ensemble's name may go on
+	}
 	return before[:start], words, string(runes[cursor:])
 }
 

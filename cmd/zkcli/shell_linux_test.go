@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/zkserver/zkserver/client"
 )
 
 // terminal is a pseudo terminal with zkcli at its other end.
@@ -170,7 +172,7 @@ func TestShell(t *testing.T) {
 	prompt("1")
 	p.keys("crea\t")
 	p.expect("create")
-	p.keys(" /ser\t")
+	p.keys("/ser\t") // behind the blank that Tab has put there
 	p.expect("create /services")
 	p.keys("/web hello\r")
 	p.expect("Created /services/web\r\n")
@@ -212,6 +214,53 @@ func TestShell(t *testing.T) {
 	}
 	if s := string(kept); !strings.HasPrefix(s, "ls /from-before\ncreate /services\n") || !strings.HasSuffix(s, "ls /none\n") || strings.Contains(s, "secret") {
 		t.Errorf("kept history: %q", s)
+	}
+}
+
+// TestShellWatch: in the shell too, watch tells each event once; Ctrl-C is its end.
+func TestShellWatch(t *testing.T) {
+	t.Parallel()
+	server := testServer(t)
+	ctx, c := dial(t, server)
+	if _, err := c.Create(ctx, "/told", nil, client.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	change := func() {
+		t.Helper()
+		if _, err := c.Set(ctx, "/told", nil, client.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := openTerminal(t, "ZKCLI_SERVER="+server, "ZKCLI_HISTORY="+filepath.Join(t.TempDir(), "history"))
+	p.expect("(CONNECTED) 0] ")
+	p.keys("watch -r /told\r")
+	p.expect("watching /told")
+	change()
+	p.expect(" NodeDataChanged /told\r\n")
+	p.keys("\x03")
+	p.expect("(CONNECTED) 1] ")
+	p.keys("get -w /told\r")
+	p.expect("(CONNECTED) 2] ")
+	change()
+	p.expect("type:NodeDataChanged path:/told")
+	if n := strings.Count(p.shown(), "WATCHER::"); n != 1 {
+		t.Errorf("%d events, want one:\n%s", n, p.shown())
+	}
+	p.keys("quit\r")
+	if code := p.exit(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	for _, tc := range []struct {
+		args []string
+		code int
+	}{{[]string{"watch", "/told"}, exitOK}, {[]string{"watch", "-c", "2", "/told"}, exitSignal + 2}} {
+		p := openTerminalFor(t, tc.args, "ZKCLI_SERVER="+server)
+		p.expect("watching /told\r\n")
+		p.keys("\x03")
+		p.expect("^C\r\n")
+		if code := p.exit(); code != tc.code {
+			t.Errorf("%q: exit code %d, want %d", tc.args, code, tc.code)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func TestRemoveOnTerminal(t *testing.T) {
 	p.expect(" %  ")
 	p.keys("\x03")
 	p.expect("stopped: ")
-	p.expect(" deleted, the rest is there\r\n")
+	p.expect(", the rest is there\r\n")
 	p.expect("interrupted\r\n")
 	if code := p.exit(); code != 130 {
 		t.Errorf("exit code %d, want 130", code)
@@ -214,6 +214,41 @@ func TestLockStopped(t *testing.T) {
 	if code := p.exit(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// TestLockStoppedTooLong: what is lost while it is stopped by Ctrl-Z has no grace left when it goes on.
+func TestLockStoppedTooLong(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no shell with job control here: ", err)
+	}
+	server := testServer(t)
+	ctx, c := dial(t, server)
+	p := openTerminalFor(t, []string{bash, "--norc", "--noprofile", "-i"}, "ZKCLI_SERVER="+server, "PS1=prompt> ", "PATH="+programPath(t))
+	p.expect("prompt> ")
+	p.keys("zkcli -timeout 6000 lock /locks/zz -- sh -c 'trap \"\" TERM; echo rea''dy; read x; read y'\r")
+	p.expect("ready\r\n")
+	p.keys("\x1a")
+	p.expect("Stopped")
+	for { // the server has ended the session
+		names, _, w, err := c.ChildrenW(ctx, "/locks/zz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) == 0 {
+			w.Stop()
+			break
+		}
+		<-w.C
+	}
+	p.keys("fg\r")
+	p.expect("SIGKILL after 0s")
+	p.expect("was lost (")
+	p.keys("echo code=$?\r")
+	p.expect("code=124\r\n")
+	p.keys("exit\r")
+	_ = p.exit()
 }
 
 // programPath is a PATH on which zkcli is this program.

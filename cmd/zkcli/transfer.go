@@ -90,6 +90,9 @@ func (e maskedError) Unwrap() error { return e.err }
 
 // node is what an exported one stands for, below top.
 func (e *exported) node(top string) (*node, error) {
+	if !strings.HasPrefix(e.Path, "/") {
+		return nil, usagef("path %q: want one that begins with /", e.Path)
+	}
 	n := &node{rel: e.Path, path: at(top, e.Path), data: e.Base64}
 	if e.Data != nil {
 		n.data = []byte(*e.Data)

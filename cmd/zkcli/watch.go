@@ -17,10 +17,28 @@ type watchKey struct {
 // show prints what watches tell while more commands follow, each event of the server's once.
 func (s *session) show(events *client.EventStream) {
 	for ev := range events.C {
-		if ev.Type != client.EventLost && s.printWatches.Load() {
+		if ev.Type != client.EventLost && s.printWatches.Load() && !s.live.Load().tells(ev) {
 			s.p.event(ev.Type.String(), ev.Path, ev.Zxid)
 		}
 	}
+}
+
+// liveWatch is the command watch, which prints what its watch tells itself.
+type liveWatch struct {
+	path string
+	tree bool
+	last int64 // no event of a later transaction: the command has ended
+}
+
+// tells reports whether an event is printed by the command. Of none it is not.
+func (w *liveWatch) tells(ev client.Event) bool {
+	switch {
+	case w == nil || ev.Zxid > w.last:
+		return false
+	case w.tree:
+		return ev.Type != client.EventChildrenChanged && (ev.Path == w.path || strings.HasPrefix(ev.Path, strings.TrimSuffix(w.path, "/")+"/"))
+	}
+	return ev.Path == w.path
 }
 
 // follow keeps a watch, so that it is armed again after a reconnect. One command alone does not wait for its event.

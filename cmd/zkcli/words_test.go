@@ -88,8 +88,8 @@ func TestParse(t *testing.T) {
 		{"set", []string{"/a", "x", "--file"}, nil, nil, "Missing argument for option: file"},
 		{"get", []string{"-sZ", "/a"}, nil, nil, "Unrecognized option: -sZ"},
 		{"get", []string{"--stat", "/a"}, nil, nil, "Unrecognized option: --stat"},
-		{"sync", nil, nil, nil, "sync path"},
-		{"sync", []string{"/", "/"}, nil, nil, "sync path"},
+		{"sync", nil, nil, nil, "sync path\nmissing: path"},
+		{"sync", []string{"/", "/"}, nil, nil, "sync path\nnot expected: /"},
 	} {
 		got, err := commandNamed(tc.cmd).parse(tc.in)
 		if tc.err != "" {

@@ -45,13 +45,16 @@ func create(ctx context.Context, s *session, in *invocation) error {
 		final, err = c.Create(ctx, op.Path, op.Data, op.Mode, op.ACL...)
 	}
 	if err != nil {
-		return err
+		return ofLength(err, op)
 	}
-	if s.p.format == jsonFormat {
+	switch s.p.format {
+	case jsonFormat:
 		s.p.value(map[string]any{"path": final})
-		return nil
+	case raw:
+		s.p.line("%s", final)
+	default:
+		s.p.note("Created %s", final)
 	}
-	s.p.note("Created %s", final)
 	return nil
 }
 
@@ -127,7 +130,7 @@ func set(ctx context.Context, s *session, in *invocation) error {
 	}
 	st, err := c.Set(ctx, op.Path, op.Data, op.Version)
 	if err != nil {
-		return err
+		return ofLength(err, op)
 	}
 	s.changed(in, op.Path, st)
 	return nil
@@ -144,8 +147,10 @@ func (s *session) setOp(in *invocation) (op client.SetOp, err error) {
 	}
 	name, fromFile := in.opts["file"]
 	switch {
-	case fromFile == (len(in.args) == 2):
-		return op, usageError{in.cmd.usageText()}
+	case fromFile && len(in.args) == 2:
+		return op, usagef("set: data and --file")
+	case !fromFile && len(in.args) < 2:
+		return op, in.cmd.wrongCall(in.args)
 	case fromFile:
 		if op.Data, err = s.fileData(name); err != nil {
 			return op, err
