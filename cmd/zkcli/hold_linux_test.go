@@ -187,12 +187,12 @@ func TestHoldLost(t *testing.T) {
 	t.Parallel()
 	server := testServer(t)
 	ctx, c := dial(t, server)
-	for _, tc := range []struct{ script, want string }{
-		{"trap 'echo told; exit 0' TERM; echo $ZKCLI_NODE; echo $$; while :; do sleep 0.05; done", "told\n"},
-		{"trap '' TERM; echo $ZKCLI_NODE; sh -c 'echo $$; while :; do sleep 0.05; done'; echo never", ""},
-		{"echo $ZKCLI_NODE; (trap '' TERM; sh -c 'echo $$; while :; do sleep 0.05; done'); echo never", ""},
+	for _, tc := range []struct{ grace, script, want string }{
+		{"8000", "trap 'echo told; exit 0' TERM; echo $ZKCLI_NODE; echo $$; while :; do sleep 0.05; done", "told\n"},
+		{"200", "trap '' TERM; echo $ZKCLI_NODE; sh -c 'echo $$; while :; do sleep 0.05; done'; echo never", ""},
+		{"200", "echo $ZKCLI_NODE; (trap '' TERM; sh -c 'echo $$; while :; do sleep 0.05; done'); echo never", ""},
 	} {
-		p := startProcess(t, "-server", server, "elect", "-grace", "200", "/lost", "--", "sh", "-c", tc.script)
+		p := startProcess(t, "-server", server, "elect", "-grace", tc.grace, "/lost", "--", "sh", "-c", tc.script)
 		node, inner := p.line(), pid(t, p.line())
 		if err := c.Delete(ctx, node, client.AnyVersion); err != nil {
 			t.Fatal(err)

@@ -76,7 +76,7 @@ func TestRemoveStops(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var out, said bytes.Buffer
-	s := &session{o: options{server: server, timeout: 10 * time.Second, wait: 10 * time.Second}, p: &printer{out: &out, err: &said}}
+	s := &session{o: options{server: server, timeout: 30 * time.Second, wait: time.Minute}, p: &printer{out: &out, err: &said}}
 	c, err := s.client(ctx)
 	if err != nil {
 		t.Fatal(err)
