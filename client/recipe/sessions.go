@@ -21,7 +21,7 @@ func Sessions(ctx context.Context, dial func(context.Context) (*client.Client, e
 		if err != nil {
 			return err
 		}
-		defer c.Close() // also when run panics; where it cannot, the session is left to its timeout
+		defer func() { _ = c.Close() }() // also when run panics; where it cannot, the session is left to its timeout
 		return run(ctx, c)
 	}
 	for {
