@@ -103,7 +103,7 @@ func (d *stateDB) look(n int) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	last, ok := uint32(0), it.First()
+	noted, last, ok := false, uint32(0), it.First()
 	for ; ok && n > 0; n-- {
 		v, verr := it.ValueAndErr()
 		if verr == nil && len(v) < nodeFixed {
@@ -113,9 +113,9 @@ func (d *stateDB) look(n int) (done bool, err error) {
 			_ = it.Close() // the error at hand says more
 			return false, verr
 		}
-		if acl := nodeACL(v); acl != last || len(t.used) == 0 {
+		if acl := nodeACL(v); acl != last || !noted {
 			t.used[acl] = struct{}{}
-			last = acl
+			noted, last = true, acl
 		}
 		t.nodes++
 		ok = it.Next()

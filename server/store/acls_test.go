@@ -111,3 +111,41 @@ func TestSweepInParts(t *testing.T) {
 	}
 	mustClose(t, s)
 }
+
+// The first list of all (world:anyone, as a rule) is noted like any other, also by a part of a sweep that sees it alone.
+func TestSweepNotesTheFirstList(t *testing.T) {
+	noLeaks(t)
+	o := testOptions(vfs.NewMem())
+	s, _, m := mustOpen(t, o)
+	const last = 40
+	mustPersist(t, s, zab.PersistOp{Append: entries(z(1, 1), last, 1), Hard: hard(1, 1), Commit: z(1, last)})
+	write := func(i int, path, list string) {
+		m.applied = z(1, uint32(i))
+		m.nodes[path] = znode.NodeRecord{Path: path, Data: []byte{}, ACL: listOf(list)}
+		c := newChanges()
+		c.paths[path] = true
+		if err := s.WriteState(m.batchOf(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1, "/", "second")
+	for i := 2; i <= 10; i++ {
+		write(i, fmt.Sprintf("/%02d", i), "second")
+	}
+	t0 := &s.state.acls
+	t0.limit, t0.part = 0, 5 // the third part sees /zookeeper, and what is below it
+	swept := false
+	for i := 11; i <= last && (t0.used != nil || !swept); i++ {
+		write(i, "/00", "second")
+		swept = swept || t0.used != nil
+	}
+	if !swept || t0.used != nil {
+		t.Fatal("no sweep has come to its end")
+	}
+	mustClose(t, s)
+	s, _, got := mustOpen(t, o)
+	if err := m.equal(got); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, s)
+}
