@@ -77,12 +77,9 @@ func TestNothingWaitsForAPlaceOfASnapshot(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestNothingWaitsForTheReplacedState to be removed.
-func TestNothingWaitsForTheReplacedState(t *testing.T) {
-	noLeaks(t)
-	fs, shut, met, open := gateFS(vfs.NewMem(), func(op errorfs.Op) bool { return op.Kind == errorfs.OpRemoveAll && ofState(op) })
-	s, _, m := mustOpen(t, testOptions(fs))
-	fill(t, s, m, 10, 50)
+// install receives m's state as a snapshot and begins to install it once shut has returned.
+func install(t *testing.T, s *Store, m *model, shut func()) (installed <-chan error) {
+	t.Helper()
 	w := newWriter(t, s, m.applied)
 	if err := w.Write(m.stream()); err != nil {
 		t.Fatal(err)
@@ -92,10 +89,20 @@ func TestNothingWaitsForTheReplacedState(t *testing.T) {
 		t.Fatal(err)
 	}
 	shut()
-	installed := make(chan error, 1)
-	go func() {
-		installed <- s.Persist([]zab.PersistOp{{Install: &zab.Install{Dir: dir, Zxid: m.applied, Common: m.applied}}})
+	done := make(chan error, 1)
+	go func() { // ends with the installation
+		done <- s.Persist([]zab.PersistOp{{Install: &zab.Install{Dir: dir, Zxid: m.applied, Common: m.applied}}})
 	}()
+	return done
+}
+
+// TestNothingWaitsForTheReplacedState to be removed.
+func TestNothingWaitsForTheReplacedState(t *testing.T) {
+	noLeaks(t)
+	fs, shut, met, open := gateFS(vfs.NewMem(), func(op errorfs.Op) bool { return op.Kind == errorfs.OpRemoveAll && ofState(op) })
+	s, _, m := mustOpen(t, testOptions(fs))
+	fill(t, s, m, 10, 50)
+	installed := install(t, s, m, shut)
 	<-met
 	_ = comesBack(t, "DurableApplied", func() error { s.DurableApplied(); return nil })
 	if _, _, err := s.ReadLog(z(1, 10), z(1, 10), 1); err != nil {
@@ -251,20 +258,8 @@ func TestReaderThatComesLate(t *testing.T) {
 	fs, shut, met, open := gateFS(vfs.NewMem(), func(op errorfs.Op) bool { return op.Kind == errorfs.OpRemoveAll && ofState(op) })
 	s, _, m := mustOpen(t, testOptions(fs))
 	fill(t, s, m, 10, 50)
-	w := newWriter(t, s, m.applied)
 	other := newWriter(t, s, m.applied)
-	if err := w.Write(m.stream()); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shut()
-	installed := make(chan error, 1)
-	go func() {
-		installed <- s.Persist([]zab.PersistOp{{Install: &zab.Install{Dir: dir, Zxid: m.applied, Common: m.applied}}})
-	}()
+	installed := install(t, s, m, shut)
 	<-met // the other writer's directory is being removed
 	r, err := s.SnapshotReader()
 	if err != nil {
